@@ -1,0 +1,1 @@
+"""The program in its exact and relaxed forms: one module each."""

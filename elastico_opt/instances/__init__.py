@@ -1,0 +1,1 @@
+"""Shipped instances, generators and best-known values."""
