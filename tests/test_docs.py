@@ -1,0 +1,85 @@
+"""Every example in README.md and docs/ runs, and prints what its page says it prints.
+
+A page is run from top to bottom, as a reader would, in an empty folder that holds
+`instances/data` as the repository does.
+
+* Python blocks of a page share their names. A block of `>>>` lines is compared with its output.
+* In console blocks, the lines `$ elastico-opt ...` are run. Lines below one, if any, are what it
+  must print; `...` stands for anything.
+* A block with a `:caption:` is a file that the reader is told to save under that name.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^( *)```(?P<kind>[^\n`]+)\n(?P<body>.*?)^\1```$", re.MULTILINE | re.DOTALL)
+CAPTION = re.compile(r"\A:caption: (\S+)\n\n")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks(page: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield (lines above the body, kind, body) of each fenced block."""
+    text = page.read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        yield text.count("\n", 0, match.start("body")), match["kind"], dedent(match["body"])
+
+
+def run_python(body: str, names: dict[str, Any], where: str, line: int) -> None:
+    if ">>>" not in body:
+        exec(compile("\n" * line + body, where, "exec"), names)
+        return
+    test = doctest.DocTestParser().get_doctest(body, names, where, where, line)
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+
+
+def run_console(body: str, where: str) -> None:
+    for step in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, wanted = re.fullmatch(r"((?:.*\\\n)*.*\n)(.*)", step, re.DOTALL).groups()
+        if not command.startswith("elastico-opt"):
+            continue
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            command,
+            shell=True,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            env={**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1"},
+        )
+        story = f"{where}: $ {command}{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{story}\nexit code {done.returncode}"
+        if wanted.strip():
+            same = doctest.OutputChecker().check_output(wanted, done.stdout, FLAGS)
+            assert same, f"{story}\nThe page says:\n{indent(wanted, '    ')}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader who copies an example gets an error, or other output than the page shows."""
+    shutil.copytree(ROOT / "elastico_opt/instances/data", tmp_path / "instances/data")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "example"}
+    for line, kind, body in blocks(page):
+        where = f"{page.relative_to(ROOT)}:{line}"
+        if caption := CAPTION.match(body):
+            Path(caption[1]).write_text(body[caption.end() :], encoding="utf-8")
+        elif kind == "python":
+            run_python(body, names, where, line)
+        elif kind == "console":
+            run_console(body, where)
