@@ -1,1 +1,1 @@
-"""The program in its exact and relaxed forms: one module each."""
+"""The program, stated: joint (Pyomo), pattern, and their way to arrays."""

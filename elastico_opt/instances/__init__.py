@@ -1,1 +1,1 @@
-"""Shipped instances, generators and best-known values."""
+"""Shipped instances and seeded generators."""

@@ -1,1 +1,1 @@
-"""Back ends: each solves a compiled program and returns a plan with what it proved."""
+"""The back ends, one file or folder each; `registry` finds them by name."""

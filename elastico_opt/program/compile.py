@@ -1,0 +1,294 @@
+"""From a snapshot to the arrays of the program, each coefficient derived once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from elastico_opt.errors import InputError, UnsupportedError
+from elastico_opt.plan import current_assignment, device_ids, eligible
+from elastico_opt.program.arrays import NEVER, UNLIMITED, Home, Program
+from elastico_opt.snapshot import Job, Profile, Snapshot, Task
+from elastico_opt.units import common_quantum
+from elastico_opt.verification import SlowdownTable, slowdown_limit, top_rate, workload_key
+
+#: Integers up to here are exact in the floating-point arithmetic of linear solvers.
+_EXACT = 2**53
+
+
+def compile_program(snapshot: Snapshot) -> Program:
+    """Compile a snapshot into integer demands, capacities, rewards and slowdowns.
+
+    Raises
+    ------
+    InputError
+        When the quantities of one resource, or the slowdowns, span more than 53 bits.
+    UnsupportedError
+        When the snapshot names an interference model that is not resolved to a table.
+    """
+    if snapshot.interference is not None and snapshot.interference.model is not None:
+        raise UnsupportedError("interference.model: resolve it to a table first")
+    demanded = _Quanta(snapshot)
+    devices = _devices(snapshot, demanded)
+    homes, warnings = _homes(snapshot)
+    options = _options(snapshot, demanded, devices["gpu_types"], homes)
+    policy = snapshot.policy
+    return Program(
+        snapshot=snapshot,
+        device_resources=demanded.device_names,
+        host_resources=demanded.host_names,
+        warnings=tuple(warnings),
+        homes=homes,
+        **devices,
+        **_jobs(snapshot),
+        **options,
+        penalty=float(policy.interference_penalty),
+        throughput_coupling=policy.coupling == "throughput",
+        switch_cost=float(policy.switch_cost),
+        migration_cost=float(policy.migration_cost),
+        eviction_cost=float(policy.eviction_cost),
+    )
+
+
+class _Quanta:
+    """The resources that some task demands, each with its quantum."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        device: dict[str, set[Fraction]] = {}
+        host: dict[str, set[Fraction]] = {}
+        for job in snapshot.jobs:
+            for profile in job.profiles:
+                for task in profile.task_list():
+                    for demands, found in ((task.gpu if task.gpus else {}, device), (task.host, host)):
+                        for resource, amount in demands.items():
+                            if amount:
+                                found.setdefault(resource, set()).add(amount)
+        self.device_names, self.host_names = tuple(sorted(device)), tuple(sorted(host))
+        self._device = [common_quantum(device[r]) for r in self.device_names]
+        self._host = [common_quantum(host[r]) for r in self.host_names]
+
+    def device_row(self, amounts: Mapping[str, Fraction]) -> list[int]:
+        return _row(amounts, self.device_names, self._device)
+
+    def host_row(self, amounts: Mapping[str, Fraction]) -> list[int]:
+        return _row(amounts, self.host_names, self._host)
+
+    def check(self, rows: Any, names: Sequence[str]) -> None:
+        for name, largest in zip(names, np.max(rows, axis=0, initial=0), strict=True):
+            if largest > _EXACT:
+                raise InputError(
+                    f"resource '{name}': its demands need more than 53 bits in one unit: "
+                    "write them with fewer digits"
+                )
+
+
+def _row(amounts: Mapping[str, Fraction], names: Sequence[str], quanta: Sequence[Fraction]) -> list[int]:
+    """Whole quanta per resource; exact for demands, rounded down for capacities."""
+    zero = Fraction(0)
+    return [min(amounts.get(r, zero) // q, 2**62) for r, q in zip(names, quanta, strict=True)]
+
+
+def _devices(snapshot: Snapshot, quanta: _Quanta) -> dict[str, Any]:
+    used = {gpu.type or node.gpu_type for node in snapshot.nodes for gpu in node.devices()}
+    gpu_types = tuple(name for name in snapshot.gpu_types if name in used)
+    classes: dict[tuple[int, tuple[int, ...], int], int] = {}
+    device_node, device_class = [], []
+    for n, node in enumerate(snapshot.nodes):
+        for gpu in node.devices():
+            name = gpu.type or node.gpu_type or ""
+            gpu_type = snapshot.gpu_types[name]
+            limit = gpu_type.max_residents
+            key = (
+                gpu_types.index(name),
+                tuple(quanta.device_row({**gpu_type.capacity, **(gpu.capacity or {})})),
+                int(UNLIMITED) if limit is None else limit,
+            )
+            device_node.append(n)
+            device_class.append(classes.setdefault(key, len(classes)))
+    return {
+        "gpu_types": gpu_types,
+        "device_node": _ints(device_node),
+        "device_class": _ints(device_class),
+        "class_type": _ints(key[0] for key in classes),
+        "class_capacity": _table([key[1] for key in classes], len(quanta.device_names)),
+        "class_residents": _ints(key[2] for key in classes),
+        "node_host": _table([quanta.host_row(n.host) for n in snapshot.nodes], len(quanta.host_names)),
+        "node_schedulable": np.array([node.schedulable for node in snapshot.nodes], dtype=bool),
+    }
+
+
+def _jobs(snapshot: Snapshot) -> dict[str, Any]:
+    priorities = tuple(sorted({job.priority for job in snapshot.jobs}, reverse=True))
+    tier = {priority: t for t, priority in enumerate(priorities)}
+    rows: dict[Any, int] = {}
+    eligibility: list[list[bool]] = []
+    job_eligibility = []
+    for job in snapshot.jobs:
+        key = (frozenset(job.node_selector.items()), job.eligible_nodes)
+        if key not in rows:
+            rows[key] = len(rows)
+            eligibility.append([eligible(job, node) for node in snapshot.nodes])
+        job_eligibility.append(rows[key])
+    return {
+        "job_weight": np.array([float(job.weight) for job in snapshot.jobs], dtype=float),
+        "job_tier": _ints(tier[job.priority] for job in snapshot.jobs),
+        "job_must": np.array([_must(job) for job in snapshot.jobs], dtype=bool),
+        "job_movable": np.array([job.movable or job.current is None for job in snapshot.jobs], dtype=bool),
+        "job_eligibility": _ints(job_eligibility),
+        "eligibility": np.array(eligibility, dtype=bool).reshape(len(rows), len(snapshot.nodes)),
+        "priorities": priorities,
+    }
+
+
+def _must(job: Job) -> bool:
+    return job.must_place or (job.current is not None and not job.preemptible)
+
+
+def _options(
+    snapshot: Snapshot, quanta: _Quanta, gpu_types: Sequence[str], homes: Sequence[Home | None]
+) -> dict[str, Any]:
+    option_rows: list[tuple[int, int, int, float, int]] = []
+    chosen: list[tuple[Job, Profile]] = []
+    option_start, group_start = [0], [0]
+    groups: list[tuple[int, int, int, bool]] = []
+    demand: list[list[int]] = []
+    host: list[list[int]] = []
+    normalised = snapshot.policy.objective == "normalised"
+    for j, job in enumerate(snapshot.jobs):
+        top = top_rate(snapshot, job) if normalised else Fraction(1)
+        for c, profile in enumerate(job.profiles):
+            tasks, workers = profile.task_list(), profile.workers()
+            if not job.movable and not _can_stay(homes[j], tasks):
+                continue
+            for k in range(len(gpu_types)) if workers else (-1,):
+                rate = profile.rate(gpu_types[k] if workers else None)
+                if rate == 0 or (job.min_throughput is not None and rate < job.min_throughput):
+                    continue
+                option = len(option_rows)
+                option_rows.append((j, c, k, float(job.weight * rate / top), workers))
+                chosen.append((job, profile))
+                for task in tasks:
+                    groups.append((option, task.count, task.gpus, task.exclusive))
+                    demand.append(quanta.device_row(task.gpu if task.gpus else {}))
+                    host.append(quanta.host_row(task.host))
+                group_start.append(len(groups))
+        option_start.append(len(option_rows))
+    for rows, names in ((demand, quanta.device_names), (host, quanta.host_names)):
+        if rows and names:
+            quanta.check(rows, names)
+    job, profile_index, gpu_type, reward, workers_column = _columns(option_rows, 5)
+    group_option, count, gpus, exclusive = _columns(groups, 4)
+    return {
+        "option_job": _ints(job), "option_profile": _ints(profile_index), "option_type": _ints(gpu_type),
+        "option_reward": np.array(reward, dtype=float), "option_workers": _ints(workers_column),
+        "option_start": _ints(option_start),
+        "group_option": _ints(group_option), "group_count": _ints(count), "group_gpus": _ints(gpus),
+        "group_exclusive": np.array(exclusive, dtype=bool),
+        "group_demand": _table(demand, len(quanta.device_names)),
+        "group_host": _table(host, len(quanta.host_names)),
+        "group_start": _ints(group_start),
+        **_slowdowns(snapshot, chosen),
+    }
+
+
+def _can_stay(home: Home | None, tasks: Sequence[Task]) -> bool:
+    """Whether a profile's tasks could sit where an immovable running job is."""
+    return home is None or (
+        home.intact
+        and sum(task.count * task.gpus for task in tasks) == len(home.devices)
+        and sum(task.count for task in tasks if not task.gpus) == len(home.cpu_nodes)
+    )
+
+
+def _slowdowns(snapshot: Snapshot, chosen: Sequence[tuple[Job, Profile]]) -> dict[str, Any]:
+    """Excess slowdowns as integers: workloads without any row share the last index."""
+    table = SlowdownTable(snapshot)
+    rows = snapshot.interference.table if snapshot.interference else ()
+    listed = {key for row in rows for key in (row.a, row.b)}
+    keys = [workload_key(job, profile) for job, profile in chosen]
+    index = {key: v for v, key in enumerate(sorted(listed.intersection(keys)))}
+    names: list[str | None] = [*index, None]
+    other = len(index)
+    default = table.lookup("", "") if "" not in listed else (
+        snapshot.interference.default if snapshot.interference else Fraction(1))
+    limits = [slowdown_limit(snapshot, job) for job in snapshot.jobs]
+    pairs = {
+        (index[a], index[b]): s
+        for row in rows
+        for a, b, s in ((row.a, row.b, row.slowdown[0]), (row.b, row.a, row.slowdown[1]))
+        if a in index and b in index
+    }
+    quantum = common_quantum(s - 1 for s in [*pairs.values(), default] if s is not None and s > 1)
+    excess = np.full((len(names), len(names)), _excess(default, quantum), dtype=np.int64)
+    for (a, b), slowdown in pairs.items():
+        excess[a, b] = _excess(slowdown, quantum)
+    present = _ints(index.get(key, other) for key in keys)
+    n_present = len(np.unique(present))
+    measured = sum(1 for a, b in pairs if a <= b)
+    possible = n_present * (n_present + 1) // 2
+    return {
+        "option_workload": present,
+        "excess": excess,
+        "excess_unit": float(quantum),
+        "job_limit": _ints(
+            UNLIMITED if limit is None else min((limit - 1) // quantum, 2**62) for limit in limits
+        ),
+        "missing_pairs": possible - measured if snapshot.interference is not None else 0,
+    }
+
+
+def _excess(slowdown: Fraction | None, quantum: Fraction) -> int:
+    if slowdown is None:
+        return NEVER
+    whole = (slowdown - 1) / quantum
+    if whole > _EXACT:
+        raise InputError("interference: slowdowns need more than 53 bits: write them with fewer digits")
+    return int(whole)
+
+
+def _homes(snapshot: Snapshot) -> tuple[tuple[Home | None, ...], list[str]]:
+    nodes = {node.name: node for node in snapshot.nodes}
+    node_index = {node.name: n for n, node in enumerate(snapshot.nodes)}
+    device_index: dict[tuple[str, str], int] = {}
+    for node in snapshot.nodes:
+        for gpu in device_ids(node):
+            device_index[node.name, gpu] = len(device_index)
+    homes: list[Home | None] = []
+    warnings = []
+    for job in snapshot.jobs:
+        if job.current is None:
+            homes.append(None)
+            continue
+        held = current_assignment(job.current, nodes)
+        devices, cpu_nodes = held.places()
+        gone = [d for d in devices if d not in device_index] + [
+            (n, "") for n in cpu_nodes if n not in node_index
+        ]
+        if gone:
+            place = f"GPU '{gone[0][1]}' of " if gone[0][1] else ""
+            warnings.append(f"job '{job.name}' runs on {place}node '{gone[0][0]}', which is gone: it must move")
+        names = [profile.name for profile in job.profiles]
+        if held.profile not in names:
+            warnings.append(f"job '{job.name}' runs profile '{held.profile}', which it no longer has")
+        homes.append(Home(
+            profile=names.index(held.profile) if held.profile in names else -1,
+            devices=tuple(sorted(device_index[d] for d in devices if d in device_index)),
+            cpu_nodes=tuple(sorted(node_index[n] for n in cpu_nodes if n in node_index)),
+            intact=not gone,
+        ))
+    return tuple(homes), warnings
+
+
+def _ints(values: Iterable[Any]) -> Any:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _table(rows: Sequence[Sequence[int]], width: int) -> Any:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Any]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

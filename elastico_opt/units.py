@@ -1,0 +1,135 @@
+"""Exact quantities: from the text of a number to integers of one quantum per resource.
+
+Nothing here is a float. A quantity is a `fractions.Fraction`; demand and capacity become
+integers of the largest unit that divides them all, so capacity arithmetic is integer arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+_SUFFIX: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "": Fraction(1),
+    **{s: Fraction(10 ** (3 * (i + 1))) for i, s in enumerate("kMGTPE")},
+    **{s + "i": Fraction(1024 ** (i + 1)) for i, s in enumerate("KMGTPE")},
+}
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,4}))?"
+)
+
+#: Quantities outside 10^-LIMIT … 10^LIMIT are refused: no cluster holds them, and they
+#: would only slip under or over a solver's tolerances.
+EXPONENT_LIMIT = 24
+
+
+def parse_quantity(value: Any) -> Fraction:
+    """Read a non-negative number or Kubernetes quantity exactly.
+
+    Parameters
+    ----------
+    value : int, Decimal, Fraction, float, numpy scalar or str
+        A float stands for its shortest decimal (``0.1`` is one tenth), as a JSON text would.
+
+    Returns
+    -------
+    Fraction
+
+    Raises
+    ------
+    ValueError
+        For booleans, NaN, infinities, negative numbers, magnitudes beyond 10^±24, and text
+        that is not a quantity.
+    """
+    if isinstance(value, bool) or value is None:
+        raise ValueError(f"expected a number or a quantity such as '24Gi', got {_show(value)}")
+    if isinstance(value, (int, Fraction)):
+        number = Fraction(value)
+        if _decimals(number.denominator) is None:
+            raise ValueError(f"{value} has no finite decimal form; round it to a decimal first")
+    elif isinstance(value, str):
+        number = _parse_text(value)
+    elif isinstance(value, Decimal):
+        number = _parse_text(str(value))
+    elif isinstance(value, float) or hasattr(value, "dtype"):
+        number = _parse_text(str(value.item() if _is_integer(value) else value))
+    else:
+        raise ValueError(f"expected a number or a quantity such as '24Gi', got {_show(value)}")
+    if number < 0:
+        raise ValueError(f"must not be negative, got {_show(value)}")
+    if number and not Fraction(1, 10**EXPONENT_LIMIT) <= number <= 10**EXPONENT_LIMIT:
+        raise ValueError(f"{_show(value)} is out of range (10^-{EXPONENT_LIMIT} to 10^{EXPONENT_LIMIT})")
+    return number
+
+
+def parse_count(value: Any) -> int:
+    """Read a whole, non-negative number; ``2.0`` and ``"2k"`` count as whole."""
+    number = parse_quantity(value)
+    if number.denominator != 1:
+        raise ValueError(f"must be a whole number, got {_show(value)}")
+    return int(number)
+
+
+def _is_integer(value: Any) -> bool:
+    return hasattr(value, "dtype") and value.dtype.kind in "iu"
+
+
+def _parse_text(text: str) -> Fraction:
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= 400 else None
+    if match is None:
+        hint = " (the suffix for 1000 is a small 'k')" if text.strip().endswith("K") else ""
+        raise ValueError(f"{_show(text)} is not a number or quantity{hint}")
+    number = Fraction(match["number"])
+    if match["exponent"] is not None:
+        exponent = int(match["exponent"])
+        if number and abs(exponent) > 400:
+            raise ValueError(f"{_show(text)} is out of range")
+        return number * Fraction(10) ** exponent if number else number
+    return number * _SUFFIX[match["suffix"] or ""]
+
+
+def _show(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def plain_number(number: Fraction) -> int | float | str:
+    """Write a quantity as JSON: an int, a float that reads back exactly, or decimal text."""
+    if number.denominator == 1:
+        return int(number)
+    nearest = float(number)
+    if Fraction(repr(nearest)) == number:
+        return nearest
+    digits = _decimals(number.denominator)
+    if digits is None:
+        raise ValueError(f"{number} has no finite decimal form")
+    scaled = str(int(number * 10**digits)).rjust(digits + 1, "0")
+    return f"{scaled[:-digits]}.{scaled[-digits:]}"
+
+
+def _decimals(denominator: int) -> int | None:
+    """Digits after the point that a fraction with this denominator needs; None if endless."""
+    powers = []
+    for prime in (2, 5):
+        power = 0
+        while denominator % prime == 0:
+            denominator //= prime
+            power += 1
+        powers.append(power)
+    return max(powers) if denominator == 1 else None
+
+
+def common_quantum(quantities: Iterable[Fraction]) -> Fraction:
+    """Return the largest unit of which every quantity is a whole multiple (1 if all are 0)."""
+    distinct = set(quantities)
+    denominator = math.lcm(*(quantity.denominator for quantity in distinct))
+    numerator = math.gcd(*(int(quantity * denominator) for quantity in distinct))
+    return Fraction(numerator or denominator, denominator)

@@ -1,0 +1,324 @@
+"""The independent check: is a plan feasible, and what is it worth?
+
+Everything is read from the snapshot in exact rational arithmetic. This module imports nothing
+from the formulations or the solvers, and shares no coefficient with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+
+from elastico_opt.errors import VerificationError
+from elastico_opt.plan import Assignment, Plan, current_assignment, device_ids, eligible
+from elastico_opt.snapshot import Gpu, Job, Node, Profile, Snapshot, Task
+
+Device = tuple[str, str]
+Resident = tuple[Job, Profile, Task]
+
+
+@dataclass(frozen=True, slots=True)
+class JobValue:
+    """What one job contributes to the objective.
+
+    Attributes
+    ----------
+    value : float
+        The job's share of the objective, costs included.
+    throughput : float
+        ``T / slowdown``, in the job's own unit per second; 0 when not placed.
+    slowdown : float
+        The largest over the job's devices; 1 when alone, 0 when not placed.
+    terms : dict
+        ``throughput``, ``interference``, ``switching``, ``migration``, ``eviction``, summing to
+        ``value`` up to rounding.
+    """
+
+    value: float
+    throughput: float
+    slowdown: float
+    terms: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The value of a plan: in all, by term, by priority tier and by job."""
+
+    objective: float
+    terms: Mapping[str, float]
+    tiers: Mapping[int, float]
+    jobs: Mapping[str, JobValue]
+
+
+TERMS = ("throughput", "interference", "switching", "migration", "eviction")
+
+
+def verify(snapshot: Snapshot, plan: object) -> None:
+    """Check a plan (or a result's plan) against the snapshot, exactly.
+
+    Raises
+    ------
+    VerificationError
+        With every violation, one line each.
+    """
+    violations = list(_Checker(snapshot, _plan_of(plan)).violations())
+    if violations:
+        raise VerificationError(violations)
+
+
+def evaluate(snapshot: Snapshot, plan: object) -> Evaluation:
+    """Value a plan from the snapshot alone.
+
+    Each term of each job is an exact rational, rounded once; sums are correctly rounded.
+    """
+    return _Checker(snapshot, _plan_of(plan)).evaluation()
+
+
+def _plan_of(plan: object) -> Plan:
+    found = plan if isinstance(plan, Plan) else getattr(plan, "plan", None)
+    return found if isinstance(found, Plan) else Plan({})
+
+
+class SlowdownTable:
+    """Pair slowdowns by workload, exact; `lookup` is symmetric as the contract says."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._known = snapshot.interference is not None
+        rows = snapshot.interference.table if snapshot.interference else ()
+        self._pairs: dict[tuple[str, str], Fraction | None] = {}
+        for row in rows:
+            self._pairs[row.a, row.b], self._pairs[row.b, row.a] = row.slowdown
+        self._default = snapshot.interference.default if snapshot.interference else Fraction(1)
+
+    def lookup(self, victim: str, other: str) -> Fraction | None:
+        """Return the slowdown `victim` suffers beside `other`; None = never together."""
+        if not self._known:
+            return Fraction(1)
+        return self._pairs.get((victim, other), self._default)
+
+
+def workload_key(job: Job, profile: Profile) -> str:
+    """Return the key of a profile in the interference table."""
+    return profile.workload if profile.workload is not None else f"{job.name}/{profile.name}"
+
+
+def slowdown_limit(snapshot: Snapshot, job: Job) -> Fraction | None:
+    """Return the largest slowdown a job tolerates (τ), None for any."""
+    limits = [x for x in (job.max_slowdown, snapshot.policy.max_slowdown) if x is not None]
+    return min(limits) if limits else None
+
+
+class _Checker:
+    def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
+        self.snapshot = snapshot
+        self.plan = plan
+        self.nodes = {node.name: node for node in snapshot.nodes}
+        self.jobs = {job.name: job for job in snapshot.jobs}
+        self.table = SlowdownTable(snapshot)
+        self.gpus: dict[Device, tuple[Node, Gpu]] = {
+            (node.name, gpu.id): (node, gpu)
+            for node in snapshot.nodes for gpu in node.devices()
+        }
+        self.residents: dict[Device, list[Resident]] = defaultdict(list)
+        self.host_load: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        for job, profile, task, place in self._placed_tasks():
+            for gpu in place.gpus:
+                self.residents[place.node, gpu].append((job, profile, task))
+            for resource, amount in task.host.items():
+                self.host_load[place.node][resource] += amount
+
+    # ---- feasibility -------------------------------------------------------------------
+
+    def violations(self) -> Iterator[str]:
+        for name, assignment in self.plan.items():
+            yield from self._check_assignment(name, assignment)
+        for job in self.snapshot.jobs:
+            if job.name not in self.plan:
+                if job.must_place:
+                    yield f"job '{job.name}' must be placed and is not"
+                elif job.current is not None and not job.preemptible:
+                    yield f"job '{job.name}' is running, not preemptible, and not placed"
+        for device, residents in self.residents.items():
+            if device in self.gpus:
+                yield from self._check_device(device, residents)
+        for name, load in self.host_load.items():
+            if name in self.nodes:
+                yield from _over(f"node '{name}'", load, self.nodes[name].host)
+
+    def _check_assignment(self, name: str, assignment: Assignment) -> Iterator[str]:
+        job = self.jobs.get(name)
+        if job is None:
+            yield f"no job '{name}' in the snapshot"
+            return
+        profile = next((p for p in job.profiles if p.name == assignment.profile), None)
+        if profile is None:
+            yield f"job '{name}' has no profile '{assignment.profile}'"
+            return
+        tasks = _expand(profile)
+        if len(tasks) != len(assignment.tasks):
+            yield f"job '{name}': {len(assignment.tasks)} tasks placed, its profile has {len(tasks)}"
+            return
+        held = [(t.node, gpu) for t in assignment.tasks for gpu in t.gpus]
+        if len(set(held)) < len(held):
+            yield f"job '{name}' takes one device twice"
+        for task, place in zip(tasks, assignment.tasks, strict=True):
+            if place.node not in self.nodes:
+                yield f"job '{name}': no node '{place.node}' in the snapshot"
+            elif len(place.gpus) != task.gpus:
+                yield f"job '{name}': a task takes {len(place.gpus)} GPUs, it needs {task.gpus}"
+            elif missing := [gpu for gpu in place.gpus if (place.node, gpu) not in self.gpus]:
+                yield f"job '{name}': node '{place.node}' has no GPU '{missing[0]}'"
+        yield from self._check_rules(job, profile, assignment)
+
+    def _check_rules(self, job: Job, profile: Profile, assignment: Assignment) -> Iterator[str]:
+        home = current_assignment(job.current, self.nodes) if job.current else None
+        moved = home is None or home.places() != assignment.places()
+        if home is not None and moved and not job.movable:
+            yield f"job '{job.name}' is not movable and moved"
+        home_nodes = {(t.node, gpu) for t in home.tasks for gpu in t.gpus or ("",)} if home else set()
+        for place in assignment.tasks:
+            node = self.nodes.get(place.node)
+            if node is None:
+                continue
+            stays = all((place.node, gpu) in home_nodes for gpu in place.gpus or ("",))
+            if not eligible(job, node):
+                yield f"job '{job.name}' is not eligible for node '{node.name}'"
+            if not node.schedulable and not stays:
+                yield f"job '{job.name}' starts on node '{node.name}', which is cordoned"
+        types = {self._type(device) for device in assignment.devices() if device in self.gpus}
+        if len(types) > 1:
+            yield f"job '{job.name}' mixes GPU types {sorted(types)}"
+        rate = profile.rate(min(types, default=None))
+        if rate == 0:
+            yield f"job '{job.name}': profile '{profile.name}' cannot run on {sorted(types) or 'CPU'}"
+        if job.min_throughput is not None and rate < job.min_throughput:
+            yield f"job '{job.name}': profile '{profile.name}' is below the throughput floor"
+        limit = slowdown_limit(self.snapshot, job)
+        slowdown = self._slowdown(job, assignment)
+        if slowdown is None or (limit is not None and slowdown > limit):
+            shown = "infinite" if slowdown is None else f"{float(slowdown):.6g}"
+            yield f"job '{job.name}': slowdown {shown} exceeds its limit {limit and float(limit)}"
+
+    def _check_device(self, device: Device, residents: list[Resident]) -> Iterator[str]:
+        where = f"GPU '{device[1]}' of node '{device[0]}'"
+        node, gpu = self.gpus[device]
+        gpu_type = self.snapshot.gpu_types[self._type(device)]
+        load: dict[str, Fraction] = defaultdict(Fraction)
+        for _, _, task in residents:
+            for resource, amount in task.gpu.items():
+                load[resource] += amount
+        yield from _over(where, load, {**gpu_type.capacity, **(gpu.capacity or {})})
+        if gpu_type.max_residents is not None and len(residents) > gpu_type.max_residents:
+            yield f"{where}: {len(residents)} residents, at most {gpu_type.max_residents}"
+        if len(residents) > 1 and any(task.exclusive for _, _, task in residents):
+            yield f"{where}: an exclusive task is not alone"
+
+    def _placed_tasks(self) -> Iterator[tuple[Job, Profile, Task, object]]:
+        for name, assignment in self.plan.items():
+            job = self.jobs.get(name)
+            profile = next((p for p in job.profiles if p.name == assignment.profile), None) if job else None
+            if job is not None and profile is not None:
+                for task, place in zip(_expand(profile), assignment.tasks, strict=False):
+                    yield job, profile, task, place
+
+    def _type(self, device: Device) -> str:
+        node, gpu = self.gpus[device]
+        return gpu.type or node.gpu_type or ""
+
+    def _slowdown(self, job: Job, assignment: Assignment) -> Fraction | None:
+        """Return the largest slowdown over the job's devices; None when infinite."""
+        worst = Fraction(1)
+        for device in assignment.devices():
+            total = Fraction(1)
+            here = self.residents[device]
+            mine = next((profile for other, profile, _ in here if other.name == job.name), None)
+            if mine is None:
+                continue
+            for other, profile, _ in here:
+                if other.name == job.name:
+                    continue
+                pair = self.table.lookup(workload_key(job, mine), workload_key(other, profile))
+                if pair is None:
+                    return None
+                total += pair - 1
+            worst = max(worst, total)
+        return worst
+
+    # ---- value -------------------------------------------------------------------------
+
+    def evaluation(self) -> Evaluation:
+        jobs = {job.name: self._job_value(job) for job in self.snapshot.jobs}
+        tiers: dict[int, list[float]] = defaultdict(list)
+        for job in self.snapshot.jobs:
+            tiers[job.priority].append(jobs[job.name].value)
+        return Evaluation(
+            objective=math.fsum(value.value for value in jobs.values()),
+            terms={t: math.fsum(value.terms[t] for value in jobs.values()) for t in TERMS},
+            tiers={p: math.fsum(values) for p, values in sorted(tiers.items(), reverse=True)},
+            jobs=jobs,
+        )
+
+    def _job_value(self, job: Job) -> JobValue:
+        policy = self.snapshot.policy
+        assignment = self.plan.get(job.name)
+        if assignment is None:
+            evicted = job.weight * policy.eviction_cost if job.current else Fraction(0)
+            return _job_value({"eviction": -evicted}, Fraction(0), Fraction(0))
+        profile = next(p for p in job.profiles if p.name == assignment.profile)
+        types = {self._type(device) for device in assignment.devices()}
+        rate = profile.rate(min(types, default=None))
+        slowdown = self._slowdown(job, assignment) or Fraction(1)
+        reward = job.weight * rate
+        if policy.objective == "normalised":
+            reward /= top_rate(self.snapshot, job)
+        if policy.coupling == "penalty":
+            loss = job.weight * policy.interference_penalty * (slowdown - 1)
+        else:
+            loss = reward - reward / slowdown
+        terms = {"throughput": reward, "interference": -loss}
+        if job.current is not None:
+            home = current_assignment(job.current, self.nodes)
+            if home.profile != assignment.profile:
+                terms["switching"] = -job.weight * policy.switch_cost
+            if home.places() != assignment.places():
+                terms["migration"] = -job.weight * policy.migration_cost
+        return _job_value(terms, rate / slowdown, slowdown)
+
+
+def _job_value(terms: Mapping[str, Fraction], rate: Fraction, slowdown: Fraction) -> JobValue:
+    rounded = {term: float(terms.get(term, 0)) + 0.0 for term in TERMS}
+    return JobValue(float(sum(terms.values(), Fraction(0))), float(rate), float(slowdown), rounded)
+
+
+def top_rate(snapshot: Snapshot, job: Job) -> Fraction:
+    """Return ``max T_jc'k'`` over the job's profiles and the snapshot's GPU types; 1 if all are 0."""
+    rates = chain.from_iterable(
+        p.throughput.values() if isinstance(p.throughput, dict) else (p.throughput,)
+        for p in job.profiles
+    )
+    return max(rates) or Fraction(1)
+
+
+def _expand(profile: Profile) -> list[Task]:
+    return [task for task in profile.task_list() for _ in range(task.count)]
+
+
+def _over(where: str, load: Mapping[str, Fraction], capacity: Mapping[str, Fraction]) -> Iterator[str]:
+    for resource, amount in load.items():
+        room = capacity.get(resource, Fraction(0))
+        if amount > room:
+            yield f"{where}: {resource} {_number(amount)} used, capacity {_number(room)}"
+
+
+def _number(amount: Fraction) -> str:
+    return str(amount) if amount.denominator == 1 else f"{float(amount):.12g}"
+
+
+__all__ = [
+    "Evaluation", "JobValue", "SlowdownTable", "device_ids", "evaluate", "slowdown_limit",
+    "top_rate", "verify", "workload_key",
+]
