@@ -9,6 +9,7 @@ PINS := pyproject.toml constraints.txt
 
 .PHONY: help try test nightly lint format types docs bench constraints clean
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14

@@ -50,7 +50,8 @@ def run_python(body: str, names: dict[str, Any], where: str, line: int) -> None:
 
 def run_console(body: str, where: str) -> None:
     for step in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-        command, wanted = re.fullmatch(r"((?:.*\\\n)*.*\n)(.*)", step, re.DOTALL).groups()
+        command = re.match(r"(?:.*\\\n)*.*\n", step)[0]
+        wanted = step.removeprefix(command)
         if not command.startswith("elastico-opt"):
             continue
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
