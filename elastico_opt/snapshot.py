@@ -20,6 +20,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     StrictBool,
+    StrictInt,
     StrictStr,
     Tag,
     ValidationError,
@@ -212,7 +213,7 @@ class PlacedTask(_Model):
     """Where one task runs: a node, and device ids (or indices) on it."""
 
     node: Name
-    gpus: tuple[Annotated[int | str, Field(union_mode="left_to_right")], ...] = ()
+    gpus: tuple[StrictInt | StrictStr, ...] = ()  # an int is an index, text is an id
 
 
 class Current(_Model):

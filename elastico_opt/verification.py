@@ -300,7 +300,7 @@ def top_rate(snapshot: Snapshot, job: Job) -> Fraction:
         p.throughput.values() if isinstance(p.throughput, dict) else (p.throughput,)
         for p in job.profiles
     )
-    return max(rates) or Fraction(1)
+    return max(rates, default=Fraction(0)) or Fraction(1)
 
 
 def _expand(profile: Profile) -> list[Task]:
