@@ -1,0 +1,1 @@
+"""From files that others write (traces, measurements) to snapshots."""
