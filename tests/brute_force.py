@@ -99,7 +99,9 @@ class _Search:
         top = max(_all_rates(job)) if self.policy.objective == "normalised" else ONE
         found = []
         for profile in job.profiles:
-            tasks = [(e, task) for e, task in enumerate(_entries(profile)) for _ in range(task.count)]
+            tasks = [
+                (e, task) for e, task in enumerate(_entries(profile)) for _ in range(task.count)
+            ]
             needs_gpus = any(task.gpus for _, task in tasks)
             workload = profile.workload
             if workload is None:
@@ -119,7 +121,9 @@ class _Search:
         for g, device in enumerate(self.devices):
             owners = tuple(j for j, home in enumerate(self.homes) if home and g in home[1])
             capacity = tuple(sorted(device.capacity.items()))
-            devices.append((device.type, capacity, -1 if device.most is None else device.most, owners))
+            devices.append(
+                (device.type, capacity, -1 if device.most is None else device.most, owners)
+            )
         for n, node in enumerate(self.snapshot.nodes):
             admitted = tuple(_admits(job, node) for job in self.jobs)
             owners = tuple(home[2].count(n) if home else 0 for home in self.homes)
@@ -131,7 +135,9 @@ class _Search:
         """Return, per job, a ceiling on what it and all later jobs can add to each tier."""
         hopes = [tuple(ZERO for _ in self.priorities)]
         for j in reversed(range(len(self.jobs))):
-            values = [option.reward - self._switch(j, o) for o, option in enumerate(self.options[j])]
+            values = [
+                option.reward - self._switch(j, o) for o, option in enumerate(self.options[j])
+            ]
             if not _must(self.jobs[j]):
                 values.append(self._absent(j))
             row = list(hopes[0])
@@ -267,7 +273,9 @@ class _Search:
             total = ONE
             for i, o, _ in self.residents[g]:
                 if i != j:
-                    pair = self._pair(self.options[j][spot[0]].workload, self.options[i][o].workload)
+                    pair = self._pair(
+                        self.options[j][spot[0]].workload, self.options[i][o].workload
+                    )
                     if pair is None:
                         return None
                     total += pair - 1
@@ -342,8 +350,10 @@ def _must(job: Job) -> bool:
 def _admits(job: Job, node: Node) -> bool:
     if job.eligible_nodes is not None and node.name not in job.eligible_nodes:
         return False
-    return all(label in node.labels and node.labels[label] == value
-               for label, value in job.node_selector.items())
+    return all(
+        label in node.labels and node.labels[label] == value
+        for label, value in job.node_selector.items()
+    )
 
 
 def _entries(profile: Profile) -> list[Task]:
@@ -377,7 +387,9 @@ def _devices(snapshot: Snapshot) -> list[_Device]:
         for name, type_name, capacity in own:
             gpu_type = snapshot.gpu_types[type_name]
             found.append(
-                _Device(n, name, type_name, {**gpu_type.capacity, **capacity}, gpu_type.max_residents)
+                _Device(
+                    n, name, type_name, {**gpu_type.capacity, **capacity}, gpu_type.max_residents
+                )
             )
     return found
 

@@ -99,7 +99,9 @@ def _nodes(draw: DrawFn, dials: Dials, types: list[str], units: dict[str, str]) 
                 _without_none(
                     id=f"GPU-{i}",
                     type=draw(st.sampled_from([None, *types])),
-                    capacity=draw(st.none() | st.just({"memory": _amount(draw, 2, units["memory"])})),
+                    capacity=draw(
+                        st.none() | st.just({"memory": _amount(draw, 2, units["memory"])})
+                    ),
                 )
                 for i in range(gpus)
             ]
@@ -116,7 +118,12 @@ def _nodes(draw: DrawFn, dials: Dials, types: list[str], units: dict[str, str]) 
 
 @st.composite
 def _job(
-    draw: DrawFn, dials: Dials, number: int, types: list[str], nodes: list[Json], units: dict[str, str]
+    draw: DrawFn,
+    dials: Dials,
+    number: int,
+    types: list[str],
+    nodes: list[Json],
+    units: dict[str, str],
 ) -> Json:
     count = draw(st.integers(1, dials.max_profiles))
     profiles = [draw(_profile(dials, c, types, units)) for c in range(count)]
@@ -148,14 +155,19 @@ def _job(
 
 
 @st.composite
-def _profile(draw: DrawFn, dials: Dials, number: int, types: list[str], units: dict[str, str]) -> Json:
+def _profile(
+    draw: DrawFn, dials: Dials, number: int, types: list[str], units: dict[str, str]
+) -> Json:
     profile: Json = {"name": f"c{number}"}
     if draw(st.booleans()):
         profile["workload"] = draw(st.sampled_from(["w", "x"]))
     shape = draw(st.integers(0, 3)) if dials.gangs else 0
     if shape == 3:
         profile["tasks"] = [
-            {"count": draw(st.sampled_from([1, 2])), **_task(draw, dials, st.sampled_from([1, 0, 2]), units)}
+            {
+                "count": draw(st.sampled_from([1, 2])),
+                **_task(draw, dials, st.sampled_from([1, 0, 2]), units),
+            }
             for _ in range(draw(st.sampled_from([1, 2])))
         ]
         workers = sum(task["count"] * task["gpus"] for task in profile["tasks"])
@@ -165,7 +177,9 @@ def _profile(draw: DrawFn, dials: Dials, number: int, types: list[str], units: d
         workers = task["gpus"]
     rates = st.sampled_from([*RATES, *RATES, "0"]).map(_number)
     if workers and draw(st.booleans()):
-        named = types if not _rarely(draw, 4) else draw(st.lists(st.sampled_from(types), unique=True))
+        named = (
+            types if not _rarely(draw, 4) else draw(st.lists(st.sampled_from(types), unique=True))
+        )
         profile["throughput"] = {name: draw(rates) for name in named}
     else:
         profile["throughput"] = draw(rates)
@@ -179,7 +193,8 @@ def _task(draw: DrawFn, dials: Dials, gpus: SearchStrategy[int], units: dict[str
         if _rarely(draw, 12):
             asked.append("rare")  # a resource that no device names
         task["gpu"] = {
-            r: _amount(draw, draw(st.sampled_from([1, 2, 0, 1, 3])), units.get(r, "1")) for r in asked
+            r: _amount(draw, draw(st.sampled_from([1, 2, 0, 1, 3])), units.get(r, "1"))
+            for r in asked
         }
         if _rarely(draw, 10):
             task["exclusive"] = True
