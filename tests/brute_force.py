@@ -2,10 +2,10 @@
 
 Written from the contract alone. It reads the fields of the snapshot and nothing else: no program,
 formulation, solver or check. Feasibility and value are computed here, in exact fractions, so that
-`verify` and `evaluate` are tested against it too. Three things keep it quick, none changes the
-answer: capacity and slowdown limits are tested job by job, a partial plan that is another one with
-equal devices swapped is dropped, and so is one that cannot beat the best plan even if all later jobs
-ran undisturbed.
+`verify` and `evaluate` are tested against it too. Three things keep it quick, and none changes the
+answer: capacity and slowdown limits are tested job by job; a partial plan that is another one with
+equal devices swapped is dropped; and so is one that could not beat the best plan even if all later
+jobs ran undisturbed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Short ways to write the small snapshots of the tests: plain JSON data, read like a user's file."""
+"""Short ways to write small snapshots: plain JSON data, read like a user's file."""
 
 from __future__ import annotations
 

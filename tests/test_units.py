@@ -84,7 +84,7 @@ BAD: list[Any] = [
 @pytest.mark.parametrize("value", BAD, ids=lambda value: repr(value)[:30])
 def test_what_is_no_quantity_is_refused(value: Any) -> None:
     """NaN, infinities, negatives, booleans and loose text end in a ValueError, never a number."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError):
         parse_quantity(value)
 
 
@@ -104,7 +104,7 @@ def test_counts_are_whole(value: Any) -> None:
 @pytest.mark.parametrize("value", [0.5, "500m", True, -1, "2.1Gi", None])
 def test_parts_are_no_count(value: Any) -> None:
     """Half a GPU is not a count."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError):
         parse_count(value)
 
 
