@@ -333,6 +333,7 @@ def _provenance(snapshot: Snapshot, options: dict[str, Any], limits: Limits) -> 
         "seed": limits.seed,
         "threads": limits.threads,
         "snapshot": snapshot.name,
+        "policy": {"objective": snapshot.policy.objective, "coupling": snapshot.policy.coupling},
         "snapshot_hash": f"sha256:{snapshot_hash(snapshot)}",
     }
 

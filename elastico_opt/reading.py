@@ -141,7 +141,11 @@ def _kind(value: Any) -> str:
 
 
 def _raise(error: ValidationError, raw: Mapping[str, Any], source: str) -> NoReturn:
-    lines = [f"{source}: {_line(item, raw)}" for item in error.errors(include_url=False)]
+    lines = [
+        f"{source}: {_line(item, raw)}"
+        for item in error.errors(include_url=False)
+        if not (item["type"] == "too_short" and item["input"])  # only its broken items are left out
+    ]
     raise InputError(*dict.fromkeys(lines)) from None
 
 
