@@ -226,7 +226,7 @@ def _slowdowns(table: Table, known: Collection[str]) -> tuple[Slowdowns, Counter
     warnings = []
     if repeated:
         warnings.append(
-            f"{repeated} pairs are measured more than once: the worse value of each side is kept"
+            f"pairs measured more than once, the worse value of each side kept: {repeated}"
         )
     return found, left_out, warnings
 
@@ -254,8 +254,8 @@ def _unmeasured(
     if alone:
         count = sum(model in alone for model in drawn)
         names = ", ".join(model.split("/")[0] for model in alone)
-        lines.append(f"{count} of {len(drawn)} jobs have no measured pair and run alone: {names}")
+        lines.append(f"no measured pair, so run alone ({count} of {len(drawn)} jobs): {names}")
     missing = len(used) * (len(used) + 1) // 2 - len(rows)
     if missing:
-        lines.append(f"{missing} pairs of shapes were not measured: they are not co-located")
+        lines.append(f"pairs of shapes that were not measured, and are not co-located: {missing}")
     return lines

@@ -117,11 +117,11 @@ class _Notes:
 
     def lines(self, types: Collection[str]) -> list[str]:
         lines = [
-            f"no node has GPU type '{spec}', which {self.specs[spec]} pods name in gpu_spec"
+            f"no node has GPU type '{spec}', named in gpu_spec by pods: {self.specs[spec]}"
             for spec in self.absent(types)
         ]
         if self.whole:
-            lines.append(f"{self.whole} pods with one GPU and no gpu_milli: taken as whole GPUs")
+            lines.append(f"pods with one GPU and no gpu_milli, taken as whole GPUs: {self.whole}")
         return lines
 
 
