@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +24,7 @@ from elastico_opt.instances.scaling import load_of, scale_to_load
 from elastico_opt.instances.workload import Draft, Model, Shape, draw_job, draw_models, shapes_of
 from elastico_opt.reading import parse_snapshot
 from elastico_opt.snapshot import Snapshot
-from elastico_opt.units import parse_quantity
+from elastico_opt.units import parse_quantity, plain_number
 
 Number = Fraction | float | str
 
@@ -88,6 +90,7 @@ def generate(
     Returns
     -------
     Snapshot
+        Its annotation ``generated`` holds the dials: ``generate(**dials)`` makes it again.
 
     Raises
     ------
@@ -111,13 +114,13 @@ def generate(
         seed=_count("seed", seed, 0),
         gpus_per_node=_count("gpus_per_node", gpus_per_node, 1),
     )
-    snapshot = _generate(traits, dials)
+    snapshot = _generate(family, traits, dials)
     percent = round(100 * load_of(snapshot))
     title = f"{family}-j{jobs}-g{gpus}-r{dials.residents}-l{percent:03d}-s{seed:02d}"
     return snapshot.model_copy(update={"name": name or title})
 
 
-def _generate(family: Family, dials: Dials) -> Snapshot:
+def _generate(name: str, family: Family, dials: Dials) -> Snapshot:
     kinds = make_kinds(family, dials)
     machines = make_machines(list(kinds.values()), family, dials)
     models = draw_models(family, dials)
@@ -133,12 +136,21 @@ def _generate(family: Family, dials: Dials) -> Snapshot:
         "gpu_types": {name: type_json(kind) for name, kind in kinds.items()},
         "nodes": [node_json(machine) for machine in machines],
         "jobs": [_job_json(draft) for draft in drafts],
+        "annotations": {"generated": {"family": name, **_plain(dials)}},
     }
     if dials.interference:
         data["interference"] = contention_json(contention)
     if dials.running:
         data["policy"] = _COSTS
     return parse_snapshot(data, "generated instance")
+
+
+def _plain(dials: Dials) -> dict[str, Any]:
+    """Write the dials as JSON data; `generate` takes them back."""
+    return {
+        dial: plain_number(value) if isinstance(value, Fraction) else value
+        for dial, value in asdict(dials).items()
+    }
 
 
 def _contention(
@@ -162,7 +174,7 @@ def _settle(family: Family, dials: Dials, drafts: Sequence[Draft], homes: Homes)
     """Let some jobs run; of those, some must stay placed, and with rules some may not move."""
     draws = Draws(dials.seed, "running")
     wanted = int(dials.running * len(drafts))
-    must = int(_MUST * len(drafts)) if family.rules else 0
+    must = math.ceil(_MUST * len(drafts)) if family.rules else 0
     settled = 0
     for j in draws.order(len(drafts)):
         if settled >= max(wanted, must):
