@@ -19,10 +19,16 @@ class InputError(ElasticoError):
     """
 
     def __init__(self, *problems: str) -> None:
+        problems = tuple(map(_one_line, problems))
         self.problems: Sequence[str] = problems
         more = len(problems) - 1
         tail = f" (and {more} more; `elastico-opt validate` lists all)" if more > 0 else ""
         super().__init__(problems[0] + tail)
+
+
+def _one_line(text: str) -> str:
+    """Escape line breaks and the like, which names in a message may hold."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 class UnsupportedError(InputError):

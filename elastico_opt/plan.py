@@ -76,7 +76,7 @@ def current_assignment(current: Current, nodes: Mapping[str, Node]) -> Assignmen
         ids = device_ids(nodes[task.node]) if task.node in nodes else ()
         names = []
         for gpu in task.gpus:
-            by_index = isinstance(gpu, int) or (gpu not in ids and gpu.isdecimal())
+            by_index = isinstance(gpu, int) or (gpu not in ids and gpu.isdecimal() and len(gpu) < 10)
             index = int(gpu) if by_index else -1
             names.append(ids[index] if by_index and 0 <= index < len(ids) else str(gpu))
         tasks.append(TaskPlacement(task.node, tuple(names)))

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import hashlib
 import json
+import math
 import sys
 import zlib
 from collections.abc import Iterable, Mapping
@@ -118,7 +119,22 @@ def parse_snapshot(data: bytes | str | Mapping[str, Any], source: str = "snapsho
 
 def snapshot_json(snapshot: Snapshot, indent: int | None = 1) -> str:
     """Write a snapshot as JSON text that reads back to an equal snapshot."""
-    return json.dumps(snapshot.to_dict(), indent=indent, ensure_ascii=False, default=_opaque)
+    data = snapshot.to_dict()
+    try:
+        return json.dumps(
+            data, indent=indent, ensure_ascii=False, allow_nan=False, default=_opaque
+        )
+    except ValueError:  # a NaN under `knobs` or `annotations`
+        return json.dumps(_finite(data), indent=indent, ensure_ascii=False, default=_opaque)
+
+
+def _finite(value: Any) -> Any:
+    """Replace floats that JSON does not have by null."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _opaque(value: Any) -> float | None:
@@ -158,6 +174,7 @@ _MESSAGES = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "too_short": "must not be empty",
+    "too_long": "has too many items",
 }
 _LISTS = {"nodes": "node", "jobs": "job", "profiles": "profile"}
 _UNION_TAGS = frozenset({"count", "list", "int", "str"})

@@ -26,6 +26,9 @@ _QUANTITY = re.compile(
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,4}))?"
 )
 
+#: No node has more devices, and no job more tasks.
+COUNT_LIMIT = 100_000
+
 #: Quantities outside 10^-LIMIT … 10^LIMIT are refused: no cluster holds them, and they
 #: would only slip under or over a solver's tolerances.
 EXPONENT_LIMIT = 24
@@ -75,6 +78,8 @@ def parse_count(value: Any) -> int:
     number = parse_quantity(value)
     if number.denominator != 1:
         raise ValueError(f"must be a whole number, got {_show(value)}")
+    if number > COUNT_LIMIT:
+        raise ValueError(f"must be at most {COUNT_LIMIT}, got {_show(value)}")
     return int(number)
 
 

@@ -54,6 +54,8 @@ def test_labels_are_what_the_result_prints() -> None:
         ("n2", "ghost", "ghost"),
         ("gone", 0, "0"),
         ("gone", "x", "x"),
+        ("n1", "9" * 5000, "9" * 5000),  # more digits than Python turns into an int
+        ("n1", -1, "-1"),  # not counted from the end
     ],
 )
 def test_running_jobs_name_devices_by_id_or_index(
