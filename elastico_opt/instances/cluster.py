@@ -19,7 +19,7 @@ _TYPES = (
     ("T4", 16_384, 25),
 )
 MOST_TYPES = len(_TYPES)
-_CORES_PER_GPU, _HOST_MB_PER_GPU = 12, 65_536
+_CORES_PER_GPU, _HOST_MB_PER_GPU = 16, 98_304
 _ZONES = ("a", "b")
 
 

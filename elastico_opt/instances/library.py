@@ -2,8 +2,8 @@
 
 ``small.solu`` lists the optima in the form that mixed-integer solvers use for their test sets:
 ``=opt= NAME VALUE`` is a proven optimum, ``=best= NAME VALUE`` a plan that may be beaten,
-``=inf= NAME`` an instance without a plan. Every value has been found by `elastico_opt.solve` and
-agreed on by two solvers.
+``=inf= NAME`` an instance without a plan. The tests solve each again; what brute force can
+enumerate, it has confirmed.
 """
 
 from __future__ import annotations
