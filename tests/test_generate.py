@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -62,6 +63,13 @@ def test_hash_seed_does_not_matter() -> None:
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stdout.strip() == GOLDEN["mixed"]
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    """Sweeps draw their dials from arrays."""
+    dials = {"jobs": np.int64(9), "gpus": np.int32(4), "load": np.float64(0.5), "seed": np.int64(1)}
+    plain = {"jobs": 9, "gpus": 4, "load": 0.5, "seed": 1}
+    assert snapshot_hash(generate(**dials)) == snapshot_hash(generate(**plain))
 
 
 @EVERY_FAMILY

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from operator import index
 from typing import Any
 
 from elastico_opt.errors import InputError
@@ -234,8 +235,9 @@ def _or(value: Any, default: Any) -> Any:
 
 
 def _count(dial: str, value: int, least: int, most: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InputError(f"{dial}: {value!r} is not a whole number: give one")
+    value = index(value)  # numpy's integers too
     if value < least or (most is not None and value > most):
         limits = f"at least {least}" if most is None else f"{least} to {most}"
         raise InputError(f"{dial}: {value} is out of range: give {limits}")
