@@ -94,7 +94,7 @@ class Table:
         if not missing:
             return
         found = ", ".join(column for column in self.columns if column)[:200]
-        hint = nearest(missing[0], list(self._index))
+        hint = nearest(missing[0], list(self._index)) if len(missing) == 1 else ""
         if len(self.columns) == 1:
             hint = "; separate the columns by commas"
         raise InputError(
