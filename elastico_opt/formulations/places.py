@@ -152,6 +152,30 @@ class Places:
             most = min(most, count)
         return most
 
+    def nonzeros(self) -> int:
+        """Estimate the nonzeros of the joint form without stating it."""
+        p = self.program
+        if self.may_use_size() > 10**8:
+            return self.may_use_size()
+        total = int(sum((room > 0).sum() for room in self.node_room.values())) * 3
+        columns, devices = np.unique(
+            np.vstack([p.device_class, self.may_use]), axis=1, return_counts=True
+        )
+        for column, count in zip(columns.T, devices.tolist(), strict=True):
+            groups = np.flatnonzero(column[1:])
+            jobs = len(np.unique(self.group_job[groups]))
+            kinds = np.unique(self.option_kind[p.group_option[groups]])
+            each = len(groups) * (len(p.device_resources) + 4 + jobs // 2)
+            most = self._most_residents(groups, int(column[0]))
+            if most >= 2 and self._matters(kinds.tolist(), most):
+                each += len(kinds) ** 2 // 2 * (3 + (0 if most == 2 else 4 + most))
+            total += each * count
+        return total
+
+    def may_use_size(self) -> int:
+        """Return the number of (group, device) combinations."""
+        return len(self.group_job) * self.program.n_devices
+
     # ---- next to whom ------------------------------------------------------------------
 
     def excess(self, kind: int, other: int) -> int:
