@@ -10,6 +10,7 @@ from elastico_opt.result import Result, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 #: Rows shown of each table; JSON has them all.
 ROWS = 40
@@ -185,7 +186,7 @@ def _console(file: IO[str], width: int | None) -> Console:
     return Console(file=file, width=width, highlight=False, soft_wrap=False, emoji=False)
 
 
-def _grid() -> object:
+def _grid() -> Table:
     from rich.table import Table
 
     table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)

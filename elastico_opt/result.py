@@ -217,7 +217,7 @@ class Result:
         InputError
             When the data is not a result of this schema.
         """
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        if not hasattr(data, "get") or data.get("schema") != SCHEMA:
             raise InputError(f'not a result: the key "schema" must be "{SCHEMA}"')
         try:
             return _read(cls, data)

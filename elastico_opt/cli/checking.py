@@ -72,12 +72,13 @@ def _notes(snapshot: Snapshot) -> list[str]:
             notes.append(f"job '{job.name}': eligible_nodes names '{unknown[0]}', no such node")
     if snapshot.interference is not None and snapshot.interference.model is not None:
         return notes
+    from elastico_opt.program import compile_program
+
+    notes += compile_program(snapshot).warnings  # refuses numbers that no solver can hold
     for row in explain_unplaced(snapshot, Plan({})):
         if row.reason in STATIC:
             notes.append(f"job '{row.job}' cannot be placed ({row.reason}): {row.message}")
-    from elastico_opt.program import compile_program
-
-    return [*notes, *compile_program(snapshot).warnings]
+    return notes
 
 
 def _print(source: str, report: dict[str, Any]) -> None:

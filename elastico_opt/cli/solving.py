@@ -83,7 +83,7 @@ EXIT = {"optimal": 0, "feasible": 0, "infeasible": 3, "no_solution": 4, "error":
 )
 @click.pass_context  # fmt: skip
 def solve(
-    ctx: click.Context, snapshot: Path, form: str | None, output: Path | None, **options: Any
+    ctx: click.Context, /, snapshot: Path, form: str | None, output: Path | None, **options: Any
 ) -> None:
     """Solve SNAPSHOT (a file, or - for standard input): who runs where, in which profile.
 
