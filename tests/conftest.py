@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+import registered
 from hypothesis import HealthCheck, Phase, settings
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -21,3 +23,12 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--solvers", help="test only these solvers, separated by commas")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if names := config.getoption("--solvers"):
+        registered.chosen.extend(names.split(","))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import registered
 from build import Json, data, gang, job, node, profile, snapshot, whole
 from click.testing import CliRunner
 
@@ -36,14 +37,9 @@ from elastico_opt.certify import certify
 from elastico_opt.cli import main
 from elastico_opt.plan import running_plan
 from elastico_opt.snapshot import Job, Profile
-from elastico_opt.solvers.base import Capability, Outcome, Stop, relative_gap
-from elastico_opt.solvers.registry import get_solver, solver_names
+from elastico_opt.solvers.base import Outcome, Stop, relative_gap
 
-EXACT = [
-    name
-    for name in solver_names()
-    if get_solver(name).available() and Capability.EXACT in get_solver(name).capabilities
-]
+EXACT = registered.exact()
 
 
 @pytest.fixture(params=EXACT)
@@ -156,7 +152,7 @@ def test_b10_some_memory_on_each_of_several_gpus(solver: str) -> None:
 
 
 def test_b11_gpus_of_one_node_may_differ(solver: str) -> None:
-    """B11, koordinator-sh/koordinator#2191, NVIDIA/k8s-device-plugin#75: 16130, 11178, 11178 MiB."""
+    """B11, koordinator-sh/koordinator#2191, NVIDIA/k8s-device-plugin#75: one of three is larger."""
     sizes = ["16130Mi", "11178Mi", "11178Mi"]
     gpus = [{"id": f"g{i}", "capacity": {"memory": size}} for i, size in enumerate(sizes)]
     found = snapshot([node(gpus=gpus)], many(2, profile(gpu={"memory": "12000Mi"})))
@@ -377,7 +373,7 @@ def test_f03_no_time_no_claim(name: str) -> None:
 
 
 def test_f04_the_status_follows_from_plan_and_bound() -> None:
-    """F04, coin-or/pulp#711, #649, #445, ERGO-Code/HiGHS#1147, #660: a stopped clock proves nothing."""
+    """F04, coin-or/pulp#711, #649, #445, ERGO-Code/HiGHS#1147, #660: the clock proves nothing."""
     found = snapshot([node()], many(2, whole()))
     one = solve(found).plan
     assert one is not None
@@ -475,7 +471,7 @@ def test_f12_a_tiny_demand_is_not_zero(solver: str) -> None:
     ],
 )
 def test_f13_bad_numbers_stop_at_the_door(text: str, field: str, tmp_path: Path) -> None:
-    """F13, ERGO-Code/HiGHS#2883, #1577: NaN would come out as "Optimal, nan"; the field is named."""
+    """F13, ERGO-Code/HiGHS#2883, #1577: no "Optimal, nan", but an error that names the field."""
     raw = json.dumps(data([node()], [job("bert", {"name": "b64", "throughput": 7})]))
     path = tmp_path / "s.json"
     path.write_text(raw.replace('"throughput": 7', text))
@@ -593,10 +589,9 @@ def test_f24_equal_nodes_are_not_tried_one_by_one() -> None:
     """
     rows = [{"a": "w", "b": "w", "slowdown": [1.5, 1.5]}]
     jobs = many(20, profile(workload="w", gpu={"sm": 0.4}))
-    found = snapshot(
-        [node(f"n{i}", 1) for i in range(200)], jobs, {"G": {"capacity": {"sm": 1}, "max_residents": 2}},
-        interference={"table": rows},
-    )  # fmt: skip
+    types = {"G": {"capacity": {"sm": 1}, "max_residents": 2}}
+    nodes = [node(f"n{i}", 1) for i in range(200)]
+    found = snapshot(nodes, jobs, types, interference={"table": rows})
     began = time.monotonic()
     result = optimum(found, "auto")
     assert result.objective == 20
@@ -643,7 +638,7 @@ def test_f26_numpy_numbers_are_numbers(solver: str) -> None:
 
 
 def test_the_empty_plan_of_an_empty_cluster() -> None:
-    """B and F throughout: no jobs is optimal with 0, no nodes leaves everything out, with a reason."""
+    """No jobs is optimal with 0; without nodes all are left out, with that reason."""
     nothing = solve(snapshot([node()], []))
     assert (nothing.status, nothing.objective, nothing.bound, nothing.gap) == ("optimal", 0, 0, 0)
     bare = solve(snapshot([], [job()]))
