@@ -7,12 +7,13 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from elastico_opt.certify import Certificate, certify, must_stay
-from elastico_opt.errors import InputError, UnsupportedError, VerificationError
+from elastico_opt.errors import InputError, UnsupportedError
 from elastico_opt.plan import Plan, device_label
+from elastico_opt.provenance import provenance
 from elastico_opt.result import (
     Infeasibility,
     JobPlacement,
@@ -20,11 +21,11 @@ from elastico_opt.result import (
     Result,
     Status,
     TaskPlace,
-    Tier,
     Unplaced,
 )
 from elastico_opt.solvers.base import TOLERANCE, Capability, Limits, Outcome, Stop
-from elastico_opt.verification import evaluate, verify
+from elastico_opt.start import keep_start, usable_start
+from elastico_opt.verification import evaluate
 
 if TYPE_CHECKING:
     from elastico_opt.program import Program
@@ -104,7 +105,7 @@ def solve(
     candidates = choose(solver, formulation)
     if not snapshot.jobs or not snapshot.nodes:
         return run.trivial()
-    return run.solve(candidates, _start_plan(snapshot, start, run.warnings), on_event)
+    return run.solve(candidates, usable_start(snapshot, start, run.warnings), on_event)
 
 
 def choose(solver: str, formulation: str) -> list[Solver]:
@@ -117,24 +118,41 @@ def choose(solver: str, formulation: str) -> list[Solver]:
     """
     from elastico_opt.solvers.registry import get_solver, solver_names
 
-    if solver != "auto":
-        chosen = get_solver(solver)
-        if formulation not in ("auto", chosen.formulation):
-            fitting = [n for n in solver_names() if get_solver(n).formulation == formulation]
-            other = f", or one of the solvers {_listed(fitting)}" if fitting else ""
-            raise InputError(
-                f"solver '{solver}' works on the formulation '{chosen.formulation}', not "
-                f"'{formulation}': use formulation '{chosen.formulation}' or 'auto'{other}"
-            )
-        if not chosen.available():
-            raise InputError(f"solver '{solver}' is not installed here: use 'auto'")
-        return [chosen]
+    if solver == "auto":
+        fitting = [found for found in _loaded(AUTO) if formulation in ("auto", found.formulation)]
+        if not fitting:
+            raise InputError(f"no solver is installed for the formulation '{formulation}'")
+        return fitting
+    chosen = get_solver(solver)
+    if formulation not in ("auto", chosen.formulation):
+        others = [
+            found.name for found in _loaded(solver_names()) if found.formulation == formulation
+        ]
+        hint = f", or a solver for it: {_listed(others)}" if others else ""
+        raise InputError(
+            f"solver '{solver}' works on the formulation '{chosen.formulation}', not "
+            f"'{formulation}': leave the formulation at 'auto'{hint}"
+        )
+    if not chosen.available():
+        raise InputError(f"solver '{solver}' needs a package that is not installed: use 'auto'")
+    return [chosen]
+
+
+def _loaded(names: Iterable[str]) -> list[Solver]:
+    """Return the solvers among `names` that are registered and can run."""
+    from elastico_opt.solvers.registry import get_solver, solver_names
+
     known = set(solver_names())
-    found = [get_solver(name) for name in AUTO if name in known]
-    fitting = [s for s in found if formulation in ("auto", s.formulation) and s.available()]
-    if not fitting:
-        raise InputError(f"no solver is installed for the formulation '{formulation}': use 'auto'")
-    return fitting
+    found = []
+    for name in names:
+        try:
+            solver = get_solver(name) if name in known else None
+        except InputError as error:
+            log.warning("%s", error)
+            continue
+        if solver is not None and solver.available():
+            found.append(solver)
+    return found
 
 
 def _check_options(
@@ -268,6 +286,7 @@ class _Run:
         plan, evaluation = certificate.plan, certificate.evaluation
         placements, unplaced = _rows(self.snapshot, plan, evaluation)
         self.clock.mark("explain")
+        self._note_overrun()
         return Result(
             status=certificate.status,
             stop=str(certificate.stop),
@@ -285,9 +304,18 @@ class _Run:
             missing_pairs=self.missing_pairs,
             warnings=tuple(dict.fromkeys((*self.warnings, *certificate.warnings))),
             infeasibility=conflict,
-            provenance=_provenance(self.snapshot, self.options, self.limits),
+            provenance=provenance(self.snapshot, self.options, self.limits),
             timing=self.clock.timing(),
         )
+
+    def _note_overrun(self) -> None:
+        """Own up to a time limit that was passed by more than a second and a tenth of it."""
+        limit, over = self.options["time_limit"], time.monotonic() - self.limits.deadline
+        if limit is not None and over > 1 + 0.1 * limit:
+            stages = ", ".join(
+                f"{name} {s:.1f} s" for name, s in self.clock.stages.items() if s > 0.1
+            )
+            self.warnings.append(f"took {limit + over:.1f} s, the limit was {limit:g} s ({stages})")
 
 
 def _rows(
@@ -319,99 +347,4 @@ def _prices(outcome: Outcome | None) -> tuple[ResourcePrice, ...]:
     )  # fmt: skip
 
 
-def _provenance(snapshot: Snapshot, options: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    import platform
-
-    from elastico_opt import __version__
-    from elastico_opt.reading import snapshot_hash
-
-    return {
-        "elastico_opt": __version__,
-        "python": platform.python_version(),
-        "libraries": _library_versions(),
-        "options": options,
-        "seed": limits.seed,
-        "threads": limits.threads,
-        "snapshot": snapshot.name,
-        "policy": {"objective": snapshot.policy.objective, "coupling": snapshot.policy.coupling},
-        "snapshot_hash": f"sha256:{snapshot_hash(snapshot)}",
-    }
-
-
-_LIBRARIES = ("highspy", "ortools", "pyomo", "numpy", "scipy", "numba")
-
-
-def _library_versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for name in _LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _start_plan(
-    snapshot: Snapshot, start: Plan | Result | None, warnings: list[str]
-) -> Plan | None:
-    """Return the usable part of a start plan, naming what was left out."""
-    plan = start if isinstance(start, Plan) else getattr(start, "plan", None)
-    if plan is None:
-        return None
-    nodes = {node.name: {gpu.id for gpu in node.devices()} for node in snapshot.nodes}
-    jobs = {job.name: {profile.name for profile in job.profiles} for job in snapshot.jobs}
-    kept, dropped = {}, []
-    for name, assignment in plan.items():
-        gone = _gone(name, assignment, nodes, jobs)
-        if gone:
-            dropped.append(f"job '{name}' ({gone})")
-        else:
-            kept[name] = assignment
-    if dropped:
-        more = f" and {len(dropped) - 3} more" if len(dropped) > 3 else ""
-        warnings.append(f"start plan: left out {', '.join(dropped[:3])}{more}")
-    return Plan(kept)
-
-
-def keep_start(
-    snapshot: Snapshot, certificate: Certificate, outcome: Outcome, start: Plan | None, solver: str
-) -> Certificate:
-    """Hold on to a valid start plan when the solver has found nothing better.
-
-    With several priorities, bounds of lower ones hold for the solver's own plan only, so they
-    are dropped, and a plan of the solver is never exchanged.
-    """
-    tiers = len(certificate.tiers)
-    if start is None or certificate.status in (Status.OPTIMAL, Status.ERROR):
-        return certificate
-    if certificate.plan is not None and tiers > 1:
-        return certificate
-    try:
-        verify(snapshot, start)
-    except VerificationError:
-        return certificate
-    objective = certificate.objective
-    if objective is not None and evaluate(snapshot, start).objective <= objective:
-        return certificate
-    bounds = [*outcome.tier_bounds[:1], *[None] * (tiers - 1)] if outcome.tier_bounds else []
-    return certify(snapshot, replace(outcome, plan=start, tier_bounds=bounds), solver)
-
-
-def _gone(
-    name: str, assignment: Any, nodes: dict[str, set[str]], jobs: dict[str, set[str]]
-) -> str | None:
-    if name not in jobs:
-        return "no such job"
-    if assignment.profile not in jobs[name]:
-        return f"no profile '{assignment.profile}'"
-    for task in assignment.tasks:
-        if task.node not in nodes:
-            return f"no node '{task.node}'"
-        if missing := [gpu for gpu in task.gpus if gpu not in nodes[task.node]]:
-            return f"node '{task.node}' has no GPU '{missing[0]}'"
-    return None
-
-
-__all__ = ["AUTO", "FORMULATIONS", "Tier", "VerificationError", "choose", "solve"]
+__all__ = ["AUTO", "FORMULATIONS", "choose", "solve"]

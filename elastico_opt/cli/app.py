@@ -65,6 +65,7 @@ def main(verbose: bool, debug: bool) -> None:
     Exit codes: 0 a checked plan is held, 2 bad usage or input, 3 infeasible, 4 no solution within
     the limits, 1 anything else.
     """
+    logging.getLogger("elastico_opt").addHandler(logging.NullHandler())
     if verbose or debug:
         level = logging.DEBUG if debug else logging.INFO
         logging.basicConfig(

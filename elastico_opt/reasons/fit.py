@@ -273,9 +273,9 @@ def nearest(
     node = int(order[0])
     causes = [(float(host[node, h]), Cause("host", int(h))) for h in np.flatnonzero(host[node])]
     if devices is not None and devices.ratio[node] > 0:
-        causes.append((float(devices.ratio[node]) + 1e-9, devices.cause(node)))
-    causes.sort(key=lambda item: -item[0])
-    names = tuple(dict.fromkeys(cause for _, cause in causes))
+        worst = float(devices.ratio[node]) + 1e-9  # of equals, the device comes first
+        causes += [(worst, cause) for cause in devices.causes_at(node)]
+    names = tuple(cause for _, cause in sorted(causes, key=lambda item: -item[0]))
     if names[0].kind == "host":
         return _host_shortage(
             state, option, group, node, names, candidates, host, devices, float(distance[node])
@@ -331,7 +331,7 @@ class _Devices:
         kinds = (blocked > 0).sum(axis=1)
         worst = blocked.max(axis=1, initial=0.0)
         node = cluster.device_node[self.mine]
-        order = np.lexsort((worst, kinds, node))
+        order = np.lexsort((blocked.sum(axis=1), worst, kinds, node))
         self.mine, node, worst = self.mine[order], node[order], worst[order]
         first = np.searchsorted(node, np.arange(cluster.n_nodes))
         rank = np.arange(len(node)) - first[node]
@@ -343,15 +343,17 @@ class _Devices:
         self.usable = np.bincount(node[worst == 0], minlength=cluster.n_nodes)
         self._node, self._worst, self._best = node, worst, best
 
-    def cause(self, node: int) -> Cause:
+    def causes_at(self, node: int) -> list[Cause]:
         """Return what blocks the nearest device of a node that one task would still need."""
         devices = self.mine[(self._node == node) & self._best & (self._worst > 0)]
         if not len(devices):
-            return Cause("gpus")
-        cause = self.causes[int(self.blocked[devices[0]].argmax())]
-        if cause.kind == "gpu" and self.usable.any():
-            return Cause("gpus")  # some devices would do: what is short is their number
-        return cause
+            return [Cause("gpus")]
+        blocked = self.blocked[devices[0]]
+        order = np.argsort(-blocked, kind="stable")
+        causes = [self.causes[c] for c in order if blocked[c] > 0]
+        if causes[0].kind == "gpu" and self.usable.any():
+            return [Cause("gpus")]  # some devices would do: what is short is their number
+        return causes
 
     def shortage(
         self, node: int, causes: tuple[Cause, ...], host_fits: Any, distance: float
