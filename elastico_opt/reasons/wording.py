@@ -57,7 +57,7 @@ def _describe(cluster: Cluster, shortage: Shortage) -> tuple[str, str, dict[str,
         each = f" on each of {gpus} GPUs" if cause.kind == "gpu" and gpus > 1 else ""
         message = (
             f"needs {_amount(needs)} of {label}{each}; the largest free piece is "
-            f"{_amount(largest)} ({_amount(total)} in all)"
+            f"{_amount(largest)} ({_about(total)} in all)"
         )
         details = {"resource": name, "of": cause.kind}
     else:
@@ -67,8 +67,8 @@ def _describe(cluster: Cluster, shortage: Shortage) -> tuple[str, str, dict[str,
         )
         number = "a GPU" if gpus == 1 else f"{gpus} GPUs on one node, each"
         message = (
-            f"needs {number} {_rule_label(shortage, cause)}; the most such GPUs on one node are "
-            f"{largest} ({total} in all)"
+            f"needs {number} {_rule_label(cluster, shortage, cause)}; the most such GPUs on one "
+            f"node are {largest} ({total} in all)"
         )
         details = {"resource": "gpus", "of": "cluster"}
     message += f", short by {_amount(needs - free)}"
@@ -86,14 +86,21 @@ def _describe(cluster: Cluster, shortage: Shortage) -> tuple[str, str, dict[str,
     return code, message, details
 
 
-def _rule_label(shortage: Shortage, cause: Cause) -> str:
+def _rule_label(cluster: Cluster, shortage: Shortage, cause: Cause) -> str:
     if cause.kind == "residents":
         return "with room for one more job (jobs per GPU are capped)"
     if cause.kind == "exclusive":
         return "that no exclusive task holds"
     if cause.kind == "interference":
         return "whose jobs it may run beside (slowdown limits)"
-    return "for itself" if shortage.group.task.exclusive else "with enough free"
+    if shortage.group.task.exclusive:
+        return "for itself"
+    demand, resources = shortage.group.demand, cluster.device_resources
+    parts = [
+        f"{_amount(resources.amount(r, quanta))} {resources.names[r]}"
+        for r, quanta in enumerate(demand) if quanta
+    ]  # fmt: skip
+    return f"with {', '.join(parts)} free" if parts else "with room for it"
 
 
 def _name(cluster: Cluster, cause: Cause) -> str:
@@ -124,6 +131,15 @@ def _amount(amount: Fraction) -> str:
     if power and number >= 2**20:
         return str(int(amount))
     return f"{number}{_BINARY[power]}"
+
+
+def _about(amount: Fraction) -> str:
+    """Write an amount exactly if that is short, else rounded, with a binary suffix if large."""
+    exact = _amount(amount)
+    if len(exact) <= 10 or amount < 2**30:
+        return exact
+    power = min(len(_BINARY) - 1, (int(amount).bit_length() - 1) // 10)
+    return f"about {float(amount / 1024**power):.4g}{_BINARY[power]}"
 
 
 def listed(what: str, names: Sequence[str]) -> str:
