@@ -7,7 +7,8 @@ rule, and never costing a job of higher priority anything. The exact solvers sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -135,34 +136,41 @@ class _Pass:
         return [row[-1] for row in sorted(rank)]
 
     def _keep(self, j: int, placement: Placement) -> bool:
-        devices = [g for _, gpus in placement.tasks for g in gpus]
-        nodes = [n for n, gpus in placement.tasks if not gpus]
-        only = self._assign(placement.option, np.array(devices, dtype=np.int64), nodes)
-        if only is None:
+        """Place a job as given, where that is allowed and still free."""
+        if not self.p.job_movable[j]:
+            return False  # it has one place, which `_best` finds
+        given = np.array([g for _, gpus in placement.tasks for g in gpus], dtype=np.int64)
+        devices = given[np.isin(given, self.p.allowed_devices(j))]
+        allowed = set(self.p.allowed_cpu_nodes(j).tolist())
+        nodes = [n for n, gpus in placement.tasks if not gpus and n in allowed]
+        tasks = self._assign(placement.option, devices, Counter(nodes))
+        if tasks is None:
             return False
-        self.occupancy.place(j, Placement(placement.option, only))
+        self.occupancy.place(j, Placement(placement.option, tasks))
         return True
 
     # ---- one job -----------------------------------------------------------------------
 
     def _best(self, j: int) -> _Choice | None:
         p, best = self.p, None
-        devices, cpu_nodes = p.allowed_devices(j), p.allowed_cpu_nodes(j)
+        devices, cpu_nodes = p.allowed_devices(j), p.allowed_cpu_nodes(j).tolist()
         home = p.homes[j]
         for o in p.options_of(j):
             if home is not None and home.intact:
                 at_home = np.array(home.devices, dtype=np.int64)
                 at_home = at_home[np.isin(at_home, devices)]
-                best = self._better(best, o, at_home, list(home.cpu_nodes))
+                seats = Counter(n for n in home.cpu_nodes if n in cpu_nodes)
+                best = self._better(best, o, at_home, seats)
             if p.job_movable[j]:
-                best = self._better(best, o, devices, cpu_nodes.tolist())
+                most = int(p.group_count[p.groups_of(o)].sum())
+                best = self._better(best, o, devices, dict.fromkeys(cpu_nodes, most))
         return best
 
     def _better(
-        self, best: _Choice | None, option: int, devices: Ints, cpu_nodes: Iterable[int]
+        self, best: _Choice | None, option: int, devices: Ints, seats: Mapping[int, int]
     ) -> _Choice | None:
         """Return the better of a choice and the best place for an option; ties keep the first."""
-        tasks = self._assign(option, devices, cpu_nodes)
+        tasks = self._assign(option, devices, seats)
         if tasks is None:
             return best
         placement = Placement(option, tasks)
@@ -173,11 +181,12 @@ class _Pass:
         return best
 
     def _assign(
-        self, option: int, devices: Ints, cpu_nodes: Iterable[int]
+        self, option: int, devices: Ints, seats: Mapping[int, int]
     ) -> tuple[tuple[int, tuple[int, ...]], ...] | None:
         """Find a node and devices for every task of an option, cheapest first."""
         p, occupancy = self.p, self.occupancy
         free, costs = occupancy.usable(option, devices)
+        left = dict(seats)
         host = None
         taken: list[int] = []
         tasks: list[tuple[int, tuple[int, ...]]] = []
@@ -185,7 +194,7 @@ class _Pass:
             if p.group_host[q].any() and host is None:
                 host = occupancy.host.copy()
             if not p.group_gpus[q]:
-                found = _on_nodes(p, q, cpu_nodes, host)
+                found = _on_nodes(p, q, left, host)
             else:
                 fits = occupancy.fits(q, free)
                 if taken:
@@ -199,21 +208,18 @@ class _Pass:
 
 
 def _on_nodes(
-    p: Program, group: int, nodes: Iterable[int], host: Ints | None
+    p: Program, group: int, seats: dict[int, int], host: Ints | None
 ) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Place CPU tasks: nodes given twice may take two; nodes without devices come first."""
+    """Place CPU tasks, at most `seats` on each node; nodes without devices come first."""
     gpus = np.bincount(p.device_node, minlength=p.n_nodes)
     tasks: list[tuple[int, tuple[int, ...]]] = []
     count, need = int(p.group_count[group]), p.group_host[group]
-    given = list(nodes)
-    exact = len(set(given)) < len(given)
-    for n in sorted(given, key=lambda n: int(gpus[n])):
-        room = 1 if exact else count
-        while len(tasks) < count and room and (host is None or (host[n] >= need).all()):
+    for n in sorted(seats, key=lambda n: int(gpus[n])):
+        while len(tasks) < count and seats[n] and (host is None or (host[n] >= need).all()):
             if host is not None:
                 host[n] -= need
+            seats[n] -= 1
             tasks.append((n, ()))
-            room -= 1
     return tasks if len(tasks) == count else None
 
 

@@ -148,7 +148,7 @@ class _Solve:
     def _prepare(self) -> Any:
         import highspy
 
-        solver = highspy.Highs()
+        solver = highspy.Highs()  # type: ignore[no-untyped-call]
         options = {
             "output_flag": False,
             "log_to_console": False,

@@ -12,13 +12,17 @@ import numpy as np
 from elastico_opt.program import NEVER, UNLIMITED, Placement, Program
 from elastico_opt.program.arrays import Bools, Floats, Ints
 
+#: Stands for "never together" in the padded table: beyond any slowdown and any limit.
+_TOO_MUCH = 2**55
+_NO_LIMIT = 2**54
+
 
 class Occupancy:
-    """The state of a partial plan.
+    """The state of a partial plan; device arrays have the devices last, which is faster.
 
     Attributes
     ----------
-    free : ndarray, shape (D, R)
+    free : ndarray, shape (R, D)
         What is left of each device.
     host : ndarray, shape (N, H)
         What is left of each node.
@@ -28,17 +32,26 @@ class Occupancy:
 
     def __init__(self, program: Program) -> None:
         p = self.p = program
-        self.free: Ints = p.class_capacity[p.device_class].copy()
+        self.free: Ints = p.class_capacity[p.device_class].T.copy()
+        self.capacity: Ints = np.maximum(self.free, 1)
         self.host: Ints = p.node_host.copy()
         self.seats: Ints = p.class_residents[p.device_class].copy()
         self.closed: Bools = np.zeros(p.n_devices, dtype=bool)  # holds an exclusive worker
+        self.type: Ints = p.class_type[p.device_class]
         self.count: Ints = np.zeros(p.n_devices, dtype=np.int64)
-        self.slots: Ints = np.full((p.n_devices, 2), -1, dtype=np.int64)  # options
-        self.suffers: Ints = np.zeros((p.n_devices, 2), dtype=np.int64)  # excess of each slot
-        self.worst: Ints = np.zeros(p.n_jobs, dtype=np.int64)  # excess of each job
+        # an empty slot holds the last workload and the last option, which nothing disturbs
+        table = np.where(p.excess == NEVER, _TOO_MUCH, p.excess)
+        self.table: Ints = np.pad(table, ((0, 1), (0, 1)))
+        self.load: Ints = np.append(p.option_workload, len(p.excess))
+        self.job: Ints = np.append(p.option_job, p.n_jobs)
+        self.limit: Ints = np.append(np.minimum(p.job_limit, _NO_LIMIT), 2 * _TOO_MUCH)
+        self.tier: Ints = np.append(p.job_tier, len(p.priorities))
+        self.rate: Floats = np.append(p.job_weight * p.penalty * p.excess_unit, 0.0)
+        self.reward: Floats = np.append(p.option_reward, 0.0)
+        self.slots: Ints = np.full((2, p.n_devices), p.n_options, dtype=np.int64)
+        self.suffers: Ints = np.zeros((2, p.n_devices), dtype=np.int64)  # excess of each slot
+        self.worst: Ints = np.zeros(p.n_jobs + 1, dtype=np.int64)  # excess of each job
         self.placements: dict[int, Placement] = {}
-        self.rate = p.job_weight * p.penalty * p.excess_unit
-        self.capacity = np.maximum(self.free, 1)
 
     # ---- questions ---------------------------------------------------------------------
 
@@ -46,53 +59,60 @@ class Occupancy:
         """Return the devices where slowdowns admit an option, and what choosing each costs.
 
         The cost is the value that the option and the residents lose there; a tiny part of it
-        prefers devices that the option fills well.
+        prefers devices that are nearly full.
         """
         p = self.p
-        kind = int(p.option_type[option])
-        devices = devices[
-            (p.class_type[p.device_class[devices]] == kind)
-            & (self.seats[devices] > 0)
-            & ~self.closed[devices]
-        ]
-        costs = 1e-12 * (self.free[devices] / self.capacity[devices]).sum(axis=1)
+        workers = [q for q in p.groups_of(option) if p.group_gpus[q]]
+        if not workers:
+            return devices[:0], np.zeros(0)
+        fine = (self.type == p.option_type[option]) & (self.seats > 0) & ~self.closed
+        least = p.group_demand[workers].min(axis=0)
+        for r in np.flatnonzero(least):
+            fine &= self.free[r] >= least[r]
+        devices = self._thinned(workers, devices[fine[devices]])
+        costs = 1e-12 * (self.free[:, devices] / self.capacity[:, devices]).sum(axis=0)
         shared = np.flatnonzero(self.count[devices])
         if len(shared):
-            fine, lost = self._beside(option, devices[shared])
+            tolerant, lost = self._beside(option, devices[shared])
             costs[shared] += lost
             keep = np.ones(len(devices), dtype=bool)
-            keep[shared[~fine]] = False
+            keep[shared[~tolerant]] = False
             devices, costs = devices[keep], costs[keep]
         return devices, costs
 
+    def _thinned(self, workers: list[int], devices: Ints) -> Ints:
+        """Keep as many empty devices of each class as could be needed: they are all alike."""
+        p = self.p
+        if (p.group_gpus[workers] > 1).any() or p.group_host[workers].any():
+            return devices  # the node of a device matters
+        empty = self.count[devices] == 0
+        needed = int(p.group_count[workers].sum())
+        keep = ~empty
+        for a in np.flatnonzero(p.class_type == p.option_type[p.group_option[workers[0]]]):
+            alike = np.flatnonzero(empty & (p.device_class[devices] == a))
+            keep[alike[:needed]] = True
+        return devices[keep]
+
     def _beside(self, option: int, devices: Ints) -> tuple[Bools, Floats]:
         """Return whether residents and option tolerate each other, and the value lost."""
-        p = self.p
-        job = int(p.option_job[option])
-        slots = self.slots[devices]
-        there = slots >= 0
-        others = np.where(there, slots, 0)
-        load = p.option_workload
-        mine = np.where(there, p.excess[load[option], load[others]], 0)
-        theirs = np.where(there, p.excess[load[others], load[option]], 0)
-        jobs = p.option_job[others]
-        after = self.suffers[devices] + theirs
-        own = mine.sum(axis=1)
-        fine = (mine != NEVER).all(axis=1) & (theirs != NEVER).all(axis=1)
-        fine &= own <= p.job_limit[job]
-        fine &= ((after <= p.job_limit[jobs]) | ~there).all(axis=1)
-        more = self._loss(others, np.maximum(after, self.worst[jobs])) - self._loss(
-            others, self.worst[jobs]
-        )
-        more = np.where(there, more, 0.0)
-        above = p.job_tier[jobs] < p.job_tier[job]
+        p, job, load = self.p, int(self.job[option]), int(self.load[option])
+        slots = self.slots[:, devices]
+        loads, jobs = self.load[slots], self.job[slots]
+        own = self.table[load][loads].sum(axis=0)
+        after = self.suffers[:, devices] + self.table[:, load][loads]
+        fine: Bools = (own <= self.limit[job]) & (after <= self.limit[jobs]).all(axis=0)
+        before = self.worst[jobs]
+        more = self._loss(slots, np.maximum(after, before)) - self._loss(slots, before)
         if not p.job_must[job]:
-            fine &= ~((more > 0) & above).any(axis=1)
-        return fine, more.sum(axis=1) + self._loss(np.full(len(devices), option), own)
+            fine &= ~((more > 0) & (self.tier[jobs] < p.job_tier[job])).any(axis=0)
+        return fine, more.sum(axis=0) + self._loss(np.array(option), own)
 
     def fits(self, group: int, devices: Ints) -> Bools:
         """Whether one worker of a group fits each device."""
-        fits: Bools = (self.free[devices] >= self.p.group_demand[group]).all(axis=1)
+        demand = self.p.group_demand[group]
+        fits = np.ones(len(devices), dtype=bool)
+        for r in np.flatnonzero(demand):
+            fits &= self.free[r][devices] >= demand[r]
         if self.p.group_exclusive[group]:
             fits &= self.count[devices] == 0
         return fits
@@ -106,18 +126,10 @@ class Occupancy:
         devices = np.array([g for _, gpus in placement.tasks for g in gpus], dtype=np.int64)
         shared = devices[self.count[devices] > 0] if len(devices) else devices
         if len(shared):
-            own = self._own_excess(option, shared)
-            value -= float(self._loss(np.array([option]), own.max(keepdims=True))[0])
-            _, lost = self._beside(option, shared)
-            value -= float((lost - self._loss(np.full(len(shared), option), own)).sum())
+            own = self.table[self.load[option]][self.load[self.slots[:, shared]]].sum(axis=0)
+            alone = self._loss(np.array(option), own)
+            value -= float(alone.max() + (self._beside(option, shared)[1] - alone).sum())
         return value
-
-    def _own_excess(self, option: int, devices: Ints) -> Ints:
-        load = self.p.option_workload
-        slots = self.slots[devices]
-        excess = self.p.excess[load[option], load[np.where(slots >= 0, slots, 0)]]
-        total: Ints = np.where(slots >= 0, excess, 0).sum(axis=1)
-        return total
 
     def _move_cost(self, placement: Placement) -> float:
         job = int(self.p.option_job[placement.option])
@@ -134,9 +146,9 @@ class Occupancy:
         lost: Floats
         if self.p.throughput_coupling:
             slowdown = excess * self.p.excess_unit
-            lost = self.p.option_reward[options] * slowdown / (1 + slowdown)
+            lost = self.reward[options] * slowdown / (1 + slowdown)
         else:
-            lost = self.rate[self.p.option_job[options]] * excess
+            lost = self.rate[self.job[options]] * excess
         return lost
 
     # ---- changes -----------------------------------------------------------------------
@@ -144,31 +156,31 @@ class Occupancy:
     def place(self, job: int, placement: Placement) -> None:
         """Add a job; the caller has checked that it fits."""
         p, option = self.p, placement.option
-        load = p.option_workload
         tasks = iter(placement.tasks)
         for q in p.groups_of(option):
             for n, devices in (next(tasks) for _ in range(int(p.group_count[q]))):
                 self.host[n] -= p.group_host[q]
                 for g in devices:
-                    self.free[g] -= p.group_demand[q]
+                    self.free[:, g] -= p.group_demand[q]
                     self.closed[g] |= p.group_exclusive[q]
                     if self.seats[g] != UNLIMITED:
                         self.seats[g] -= 1
-                    self._sit(job, option, int(load[option]), g)
+                    self._sit(job, option, g)
         self.placements[job] = placement
 
-    def _sit(self, job: int, option: int, load: int, g: int) -> None:
-        p, used = self.p, int(self.count[g])
-        if used == self.slots.shape[1]:
-            self.slots = np.pad(self.slots, ((0, 0), (0, used)), constant_values=-1)
-            self.suffers = np.pad(self.suffers, ((0, 0), (0, used)))
-        others = self.slots[g, :used]
-        loads = p.option_workload[others]
-        self.suffers[g, :used] += p.excess[loads, load]
-        np.maximum.at(self.worst, p.option_job[others], self.suffers[g, :used])
-        self.slots[g, used] = option
-        self.suffers[g, used] = int(p.excess[load, loads].sum())
-        self.worst[job] = max(self.worst[job], self.suffers[g, used])
+    def _sit(self, job: int, option: int, g: int) -> None:
+        used, load = int(self.count[g]), self.load[option]
+        if used == len(self.slots):
+            more = ((0, used), (0, 0))
+            self.slots = np.pad(self.slots, more, constant_values=self.p.n_options)
+            self.suffers = np.pad(self.suffers, more)
+        others = self.slots[:used, g]
+        loads = self.load[others]
+        self.suffers[:used, g] += self.table[loads, load]
+        np.maximum.at(self.worst, self.job[others], self.suffers[:used, g])
+        self.slots[used, g] = option
+        self.suffers[used, g] = int(self.table[load, loads].sum())
+        self.worst[job] = max(self.worst[job], self.suffers[used, g])
         self.count[g] += 1
 
     def tier_values(self) -> list[float]:
@@ -181,7 +193,7 @@ class Occupancy:
             value = -evict
             if placement is not None:
                 o = placement.option
-                lost = float(self._loss(np.array([o]), self.worst[j : j + 1])[0])
+                lost = float(self._loss(np.array(o), self.worst[j]))
                 value = float(p.option_reward[o]) - (switch if p.switches(o) else 0.0) - lost
                 value -= self._move_cost(placement)
             values[int(p.job_tier[j])].append(value)
