@@ -38,7 +38,26 @@ def import_group() -> None:
 @click.option("--jobs", type=click.IntRange(min=0), required=True, help="How many jobs to draw.")
 @click.option("--gpus", type=click.IntRange(min=0), required=True, help="How many GPUs there are.")
 @click.option("--seed", type=_SEED, default=0, show_default=True, help="Which jobs are drawn.")
-@_output
+@click.option(
+    "--residents",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Most jobs on one GPU.",
+)
+@click.option(
+    "--gpus-per-node",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="At most; the last node takes what is left.",
+)
+@click.option(
+    "--oversubscribe",
+    metavar="RATIO",
+    help="Capacity of a GPU for sm and bandwidth; by default they never bind.",
+)
+@_output  # fmt: skip
 def lucid(output: Path | None, **options: Any) -> None:
     """Draw jobs from Lucid's measured training shapes and pairs."""
     from elastico_opt.importers.lucid import import_lucid
@@ -50,12 +69,19 @@ def lucid(output: Path | None, **options: Any) -> None:
 @click.argument("nodes", type=_FILE)
 @click.argument("pods", type=_FILE)
 @click.option("--limit", type=click.IntRange(min=0), help="Only the first so many pods.")
-@_output
-def openb(output: Path | None, **options: Any) -> None:
+@click.option(
+    "--phase",
+    "phases",
+    multiple=True,
+    metavar="NAME",
+    help="Only pods in this phase, such as Running; may be given several times.",
+)
+@_output  # fmt: skip
+def openb(output: Path | None, phases: tuple[str, ...], **options: Any) -> None:
     """Read the NODES and PODS lists of Alibaba's GPU cluster trace of 2023 (openb)."""
     from elastico_opt.importers.openb import import_openb
 
-    _write(lambda: import_openb(**options), output)
+    _write(lambda: import_openb(phases=phases or None, **options), output)
 
 
 def _write(work: Callable[[], Imported], output: Path | None) -> None:
