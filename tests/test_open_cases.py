@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 import time
@@ -61,8 +62,10 @@ def placed(result: Result) -> list[str]:
     return [row.job for row in result.placements]
 
 
-def reason(result: Result, name: str) -> tuple[str, str]:
-    return next((row.reason, row.message) for row in result.unplaced if row.job == name)
+def reason(result: Result, name: str, *numbers: str) -> tuple[Any, ...]:
+    """Return the code of a job that is not placed, and the numbers behind its message."""
+    row = next(row for row in result.unplaced if row.job == name)
+    return (row.reason, *(row.details[number] for number in numbers))
 
 
 def spots(result: Result) -> dict[str, list[tuple[str, int | str]]]:
@@ -90,7 +93,8 @@ def test_b01_memory_of_a_gpu_is_a_hard_cap(solver: str) -> None:
     jobs = many(3, profile(gpu={"memory": "8000Mi"}))
     result = optimum(snapshot([node()], jobs, memory("16384Mi")), solver)
     assert result.objective == 2
-    assert reason(result, result.unplaced[0].job)[0] == "short_of_memory"
+    code, short = reason(result, result.unplaced[0].job, "short_by")
+    assert (code, short) == ("short_of_memory", (3 * 8000 - 16384) * 2**20)
 
 
 @pytest.mark.parametrize(("count", "each", "fit"), [(24, "2000Mi", 23), (4, "12000Mi", 3)])
@@ -148,7 +152,8 @@ def test_b10_some_memory_on_each_of_several_gpus(solver: str) -> None:
     ]
     result = optimum(snapshot([node(gpus=2)], jobs, memory("16G")), solver)
     assert placed(result) == ["A", "B"]
-    assert reason(result, "C")[0] == "short_of_memory"
+    code, needs, free = reason(result, "C", "needs", "largest_free")
+    assert (code, needs, free) == ("short_of_memory", 2 * 10**9, 10**9)
 
 
 def test_b11_gpus_of_one_node_may_differ(solver: str) -> None:
@@ -184,7 +189,7 @@ def test_b14_small_jobs_make_room_for_a_gang(solver: str) -> None:
     ]  # fmt: skip
     barred = optimum(snapshot(nodes, [*fixed, big]), solver)
     assert placed(barred) == ["j0", "j1"]
-    assert reason(barred, "gang")[0] in ("gang_partial", "short_of_gpus")
+    assert reason(barred, "gang", "tasks", "tasks_fit") == ("gang_partial", 2, 1)
 
 
 def test_b15_a_job_that_fits_nowhere_blocks_nobody(solver: str) -> None:
@@ -194,10 +199,8 @@ def test_b15_a_job_that_fits_nowhere_blocks_nobody(solver: str) -> None:
     )
     result = optimum(found, solver)
     assert placed(result) == ["small"]
-    code, message = reason(result, "big")
-    assert code == "never_fits"
-    assert "5" in message
-    assert "4" in message
+    why = reason(result, "big", "needs", "largest_free", "total_free", "short_by")
+    assert why == ("never_fits", 5, 4, 5, 1)
 
 
 def test_b17_the_number_of_jobs_on_a_gpu_has_its_own_reason(solver: str) -> None:
@@ -234,7 +237,7 @@ def test_b21_a_node_without_gpus_breaks_no_ratio(tmp_path: Path) -> None:
     for form in ("text", "json"):
         ran = CliRunner().invoke(main, ["solve", str(path), "--format", form])
         assert ran.exit_code == 0, ran.stderr
-        assert "nan" not in ran.stdout.lower()
+        assert not re.search(r"\b(nan|inf|infinity)\b", ran.stdout.lower())
     assert json.loads(ran.stdout)["objective"] == 1
 
 
@@ -246,7 +249,7 @@ def test_d01_fewer_than_the_gang_is_nothing(solver: str) -> None:
     result = optimum(snapshot([node("n1", 4), node("n2", 4)], [job("g", gang(10))]), solver)
     assert placed(result) == []
     assert (result.objective, result.bound, result.gap) == (0, 0, 0)
-    assert reason(result, "g")[0] == "never_fits"
+    assert reason(result, "g", "tasks", "tasks_fit") == ("never_fits", 10, 8)
 
 
 def test_d02_two_gangs_do_not_hold_half_each(solver: str) -> None:
@@ -267,17 +270,16 @@ def test_d03_an_impossible_gang_stops_nobody(solver: str) -> None:
     result = optimum(snapshot(nodes, groups), solver)
     assert placed(result) == ["pg2"]
     assert sorted(task.node for task in result.placements[0].tasks) == ["n0", "n1"]
-    assert reason(result, "pg1")[0] == "never_fits"
+    assert reason(result, "pg1", "tasks", "tasks_fit") == ("never_fits", 3, 2)
 
 
 def test_d04_a_part_that_fits_waits_for_its_peers(solver: str) -> None:
     """D04, volcano-sh/volcano#4116, #3976: part 0 fits alone, part 1 is short of 2 cpu."""
     found = snapshot([{"name": "n1", "host": {"cpu": 2}}], [job("g", gang(2, 0, host={"cpu": 2}))])
     result = optimum(found, solver)
-    code, message = reason(result, "g")
     assert placed(result) == []
-    assert code in ("gang_partial", "never_fits")
-    assert "cpu" in message
+    numbers = ("tasks", "tasks_fit", "resource", "short_by")
+    assert reason(result, "g", *numbers) == ("never_fits", 2, 1, "cpu", 2)
 
 
 def test_d08_as_many_workers_as_fit(solver: str) -> None:
@@ -393,11 +395,10 @@ def large() -> Snapshot:
     return generate("mixed", jobs=300, gpus=96, seed=1)
 
 
-@pytest.mark.parametrize("name", ["highs", "cpsat"])
-def test_f05_a_stopped_run_keeps_what_it_has(name: str) -> None:
+def test_f05_a_stopped_run_keeps_what_it_has(solver: str) -> None:
     """F05, scipy/scipy#16545, #16814, cvxpy/cvxpy#847, #2278: plan, bound and gap at the limit."""
     found = generate("mixed", jobs=24, gpus=8, seed=1)
-    result = solve(found, solver=name, time_limit=3)
+    result = solve(found, solver=solver, time_limit=3)
     if result.status == "no_solution":
         assert result.stop == "time_limit"
         return
@@ -537,7 +538,7 @@ def test_f18_order_does_not_matter_and_runs_repeat(solver: str) -> None:
 
 def test_f20_odd_names_survive(solver: str) -> None:
     """F20, ERGO-Code/HiGHS#2887, #1799, #2897, #851, coin-or/Cbc#58: "a b", "a_b", "a/b" differ."""
-    names = ["a b", "a_b", "a/b", "a\nb", "ä", "'", "c0", ""[:0] + "x1"]
+    names = ["a b", "a_b", "a/b", "a\nb", "ä", "'", "c0", "x1"]
     found = snapshot([node("gpu node 1", len(names))], [job(name, whole()) for name in names])
     result = optimum(found, solver)
     assert placed(result) == names
