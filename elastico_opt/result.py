@@ -128,7 +128,7 @@ class Infeasibility:
 
 @dataclass(frozen=True)
 class Result:
-    """What a solve returns; see the page *result* of the manual for each field.
+    """What a solve returns: what is held, what bounds it, and where it comes from.
 
     Attributes
     ----------

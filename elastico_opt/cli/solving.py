@@ -103,9 +103,9 @@ def solve(
         emit(result.to_json(), output)
         if sys.stderr.isatty():
             say(f"{result.status}: objective {result.objective}, bound {result.bound}: {output}")
-    if form == "json":
+    elif form == "json":
         emit(result.to_json(), None)
-    elif form == "text" or output is None:
+    if form == "text" or (form is None and output is None):
         _print_text(result)
     ctx.exit(EXIT[str(result.status)])
 
