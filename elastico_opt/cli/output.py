@@ -44,7 +44,7 @@ def write_file(path: Path, text: str) -> None:
     InputError
         When the file cannot be written; the old one, if any, is untouched.
     """
-    data = text.encode("utf-8")
+    data = _encode(text)
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
     try:
@@ -73,6 +73,11 @@ def _replace(target: Path, data: bytes) -> None:
         raise
 
 
+def _encode(text: str) -> bytes:
+    """Encode JSON text; a lone surrogate (JSON may hold one) becomes its JSON escape again."""
+    return text.encode("utf-8", errors="backslashreplace")
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -86,10 +91,10 @@ def emit(text: str, path: Path | None) -> None:
         try:
             write_file(path, text)
         except InputError:
-            click.echo(text.encode(), nl=False)  # what was computed is not lost
+            click.echo(_encode(text), nl=False)  # what was computed is not lost
             raise
     else:
-        click.echo(text.encode(), nl=False)  # JSON is UTF-8, whatever the locale
+        click.echo(_encode(text), nl=False)  # JSON is UTF-8, whatever the locale
 
 
 def say(message: str) -> None:

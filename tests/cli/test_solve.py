@@ -207,3 +207,14 @@ def test_options_reach_the_solver(run: Any, write: Any, answer: Callable[[Any], 
     assert (seen[0].seed, seen[0].threads, seen[0].gap) == (5, 2, 0.01)
     assert 0 < seen[0].remaining() <= 60
     assert data["provenance"]["options"]["time_limit"] == 60
+
+
+def test_any_text_is_a_name(run: Any, write: Any, answer: Any) -> None:
+    """JSON may hold half a character; it comes back as it went in."""
+    names = ["half \ud800", "naïve \x00", "日本"]
+    jobs = [{**DATA["jobs"][0], "name": name} for name in names]
+    answer(Outcome(Plan({}), (None,), Stop.TIME_LIMIT))
+    done = run("solve", write(json.dumps({**DATA, "jobs": jobs})), "--format", "json")
+    assert done.exit_code == 0, done.output
+    assert [row["job"] for row in json.loads(done.stdout)["unplaced"]] == names
+    assert run("solve", write(json.dumps({**DATA, "jobs": jobs}))).exit_code == 0
