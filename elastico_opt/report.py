@@ -214,7 +214,7 @@ def _table(
         justify = "right" if index in right else "left"
         table.add_column(Text(f"{name}\n[{unit}]"), justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
     if total is not None and total > len(rows):
         console.print(f"… and {total - len(rows)} more; --format json has all")
@@ -227,4 +227,9 @@ def _number(value: float | None) -> str:
 def _safe(text: object) -> str:
     from rich.markup import escape
 
-    return escape(str(text))
+    return escape(printable(str(text)))
+
+
+def printable(text: str) -> str:
+    """Write control characters as escapes: names are any text, and terminals obey some."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

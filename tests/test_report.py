@@ -92,6 +92,14 @@ def test_names_are_never_cut(width: int | None) -> None:
         assert max(map(len, shown.splitlines())) <= width
 
 
+def test_control_characters_are_shown_not_obeyed() -> None:
+    """A name must not clear the reader's terminal, nor split a line."""
+    shown = text(unplaced=(Unplaced("a\x1b[2Jb\nc", "outbid", "so"),), warnings=("x\x07",))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "a\\x1b[2Jb\\nc" in shown
+
+
 def test_notes() -> None:
     shown = text(warnings=("look [out]",), missing_pairs=3)
     assert "note: look [out]" in shown

@@ -47,7 +47,9 @@ class _Commands(click.Group):
 
 def fail(message: str, code: int) -> None:
     """Write one line to standard error and leave."""
-    click.echo(f"elastico-opt: {' '.join(message.splitlines())}", err=True)
+    from elastico_opt.report import printable
+
+    click.echo(f"elastico-opt: {printable(' '.join(message.splitlines()))}", err=True)
     sys.exit(code)
 
 
