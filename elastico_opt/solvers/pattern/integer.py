@@ -1,0 +1,78 @@
+"""The integer program over a set of patterns, as a matrix form for the exact engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from elastico_opt.formulations.layout import Layout
+from elastico_opt.formulations.matrix import MatrixForm
+from elastico_opt.program.arrays import Floats, Ints
+from elastico_opt.solvers.pattern.columns import (
+    Patterns,
+    pattern_matrix,
+    pattern_values,
+    static_matrix,
+)
+from elastico_opt.solvers.pattern.master import static_values
+
+
+@dataclass(frozen=True)
+class Selection:
+    """An integer point: how often each static column and each pattern is used."""
+
+    static: Ints
+    patterns: Patterns
+    counts: Ints
+
+
+def matrix_form(layout: Layout, patterns: Patterns) -> MatrixForm:
+    """Return the pattern program over given patterns; one tier per stage of the layout."""
+    columns = pattern_matrix(layout, patterns)
+    rows = sparse.csr_array(sparse.hstack([static_matrix(layout), columns], format="csr"))
+    values = np.vstack([static_values(layout), pattern_values(layout, patterns)])
+    upper = np.concatenate([_static_upper(layout), _most_copies(layout, columns)])
+    return MatrixForm(
+        rows=rows,
+        row_lower=np.full(layout.n_rows, -np.inf),
+        row_upper=layout.row_upper.copy(),
+        column_lower=np.zeros(len(upper)),
+        column_upper=upper,
+        integer=np.ones(len(upper), dtype=bool),
+        objectives=values.T.copy(),
+        offsets=np.zeros(layout.n_stages),
+        columns=tuple(("static", i) for i in range(len(layout.static)))
+        + tuple(("pattern", i) for i in range(len(patterns))),
+        row_names=tuple(("row", i) for i in range(layout.n_rows)),
+        constants={},
+    )
+
+
+def _static_upper(layout: Layout) -> Floats:
+    """Return finite bounds: a task or CPU column serves at most all jobs of its class."""
+    static, p = layout.static, layout.program
+    if not len(static):
+        return np.zeros(0)
+    count = p.group_count[np.maximum(static.group, 0)] * layout.class_size[static.job_class]
+    return np.minimum(static.upper, np.where(static.group >= 0, count, np.inf))
+
+
+def _most_copies(layout: Layout, columns: sparse.csc_matrix) -> Floats:
+    """Return how often each pattern could be used at most, by its tightest row."""
+    entries = columns.tocoo()
+    using = entries.data > 0
+    most = np.full(columns.shape[1], np.inf)
+    np.minimum.at(
+        most, entries.col[using], layout.row_upper[entries.row[using]] // entries.data[using]
+    )
+    return most
+
+
+def selection(layout: Layout, patterns: Patterns, vector: Floats) -> Selection:
+    """Read an integer point of `matrix_form` back."""
+    whole = np.rint(vector).astype(np.int64)
+    n = len(layout.static)
+    used = np.flatnonzero(whole[n:])
+    return Selection(whole[:n], patterns.select(used), whole[n:][used])

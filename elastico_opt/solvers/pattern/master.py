@@ -1,0 +1,146 @@
+"""The restricted master: the pattern program over the columns found so far, on HiGHS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from elastico_opt.formulations.layout import Layout
+from elastico_opt.program.arrays import Floats
+from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.pattern.columns import (
+    Patterns,
+    empty_patterns,
+    join,
+    pattern_matrix,
+    pattern_values,
+    static_matrix,
+)
+from elastico_opt.solvers.pattern.pricing import Duals
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One lexicographic stage: what is maximised, and what the stages before must keep.
+
+    Attributes
+    ----------
+    index : int
+        Stage of the layout.
+    floors : tuple of float
+        Least value of each earlier stage.
+    """
+
+    index: int
+    floors: tuple[float, ...] = ()
+
+
+class Master:
+    """The LP over all static columns and a growing set of patterns."""
+
+    def __init__(self, layout: Layout, stage: Stage, limits: Limits) -> None:
+        import highspy
+
+        self.layout, self.stage = layout, stage
+        self.patterns = empty_patterns()
+        self._known: set[bytes] = set()
+        self._highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False), ("threads", 1), ("random_seed", limits.seed % 2**31),
+            ("presolve", "off"), ("solver", "simplex"),
+            ("primal_feasibility_tolerance", 1e-9), ("dual_feasibility_tolerance", 1e-9),
+        ):
+            self._highs.setOptionValue(option, value)
+        inf = highspy.kHighsInf
+        lower = np.concatenate([np.full(layout.n_rows, -inf), np.array(stage.floors)])
+        upper = np.concatenate([layout.row_upper, np.full(len(stage.floors), inf)])
+        self._highs.addRows(len(lower), lower, upper, 0, np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+        self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        self._add(static_matrix(layout), static_values(layout), layout.static.upper)
+
+    def _add(self, matrix: object, values: Floats, upper: Floats) -> None:
+        matrix = stage_matrix(matrix, values, self.stage)
+        n = matrix.shape[1]
+        if n:
+            self._highs.addCols(
+                n, values[:, self.stage.index], np.zeros(n), upper, matrix.nnz,
+                matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
+            )
+
+    def add(self, patterns: Patterns) -> int:
+        """Add the patterns that are new; return how many."""
+        keys = patterns.keys()
+        new = [i for i, key in enumerate(keys) if key not in self._known]
+        self._known.update(keys[i] for i in new)
+        fresh = patterns.select(np.array(new, dtype=np.int64))
+        if len(fresh):
+            values = pattern_values(self.layout, fresh)
+            self._add(pattern_matrix(self.layout, fresh), values, np.full(len(fresh), np.inf))
+            self.patterns = join([self.patterns, fresh])
+        return len(fresh)
+
+    def solve(self, limits: Limits) -> tuple[float, Duals] | None:
+        """Solve the LP; return its value and duals, or None when stopped or infeasible."""
+        import highspy
+
+        if limits.remaining() < np.inf:
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + limits.remaining())
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        dual = np.array(self._highs.getSolution().row_dual)
+        n = self.layout.n_rows
+        weight = np.zeros(self.layout.n_stages)
+        weight[self.stage.index] = 1.0
+        weight[: len(self.stage.floors)] = np.maximum(-dual[n:], 0.0)
+        value = float(self._highs.getInfo().objective_function_value)
+        return value, Duals(np.maximum(dual[:n], 0.0), weight)
+
+    def status(self) -> object:
+        """Return HiGHS's model status."""
+        return self._highs.getModelStatus()
+
+
+def stage_matrix(matrix: object, values: Floats, stage: Stage) -> object:
+    """Append the rows that keep the values of higher tiers."""
+    from scipy import sparse
+
+    if not stage.floors:
+        return matrix
+    floors = sparse.csc_matrix(values[:, : len(stage.floors)].T)
+    return sparse.vstack([matrix, floors], format="csc")
+
+
+def lagrangian_bound(layout: Layout, stage: Stage, duals: Duals, excess: Floats) -> float:
+    """Return the bound that duals prove once the largest reduced cost per pool is known.
+
+    ``Σ rows b·dual + Σ pools G·(largest reduced cost) + Σ classes size·(largest of its static
+    columns)``: valid for any duals of the right sign, optimal or not.
+    """
+    bound = float(np.dot(duals.row, layout.row_upper))
+    bound += float(np.dot(layout.pool_size, np.maximum(excess, 0.0)))
+    bound -= float(np.dot(duals.stage[: len(stage.floors)], stage.floors))
+    if len(layout.static):
+        cost = static_matrix(layout).T @ duals.row
+        bound += _static_excess(layout, static_values(layout) @ duals.stage - cost)
+    return bound
+
+
+def static_values(layout: Layout) -> Floats:
+    """Return (static columns, stages): what each adds to each stage."""
+    static = layout.static
+    return layout.by_stage(static.job_class, static.value, static.places)
+
+
+def _static_excess(layout: Layout, gain: Floats) -> float:
+    """Return an upper bound on what static columns of positive reduced cost could add."""
+    static = layout.static
+    total = 0.0
+    for i in np.flatnonzero(gain > 0):
+        most = static.upper[i]
+        if not np.isfinite(most):
+            count = int(layout.program.group_count[static.group[i]])
+            most = float(count * layout.class_size[static.job_class[i]])
+        total += float(gain[i]) * most
+    return total

@@ -1,0 +1,266 @@
+"""Pricing: the best patterns at given duals, the bound they prove, and full enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from elastico_opt.formulations.layout import ELSEWHERE, Layout
+from elastico_opt.program.arrays import NEVER, Floats, Ints
+from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.pattern.columns import Patterns, empty_patterns, join
+from elastico_opt.solvers.pattern.kernel import search
+
+#: A reduced cost up to here counts as zero.
+EPSILON = 1e-9
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Row duals (all >= 0), and the weight each stage's value has at present."""
+
+    row: Floats
+    stage: Floats
+
+
+@dataclass(frozen=True)
+class Priced:
+    """What a pricing round found.
+
+    Attributes
+    ----------
+    patterns : Patterns
+        Promising columns, not yet in the master.
+    excess : (K,) floats
+        Per pool an upper bound on the largest reduced cost of any pattern, at least 0.
+    complete : bool
+        Whether `excess` is the exact largest reduced cost.
+    """
+
+    patterns: Patterns
+    excess: Floats
+    complete: bool
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One pricing problem: a pool, or a site (whose patterns start from items tied to it)."""
+
+    pool: int
+    site: int
+    items: Ints  # tied items first
+    n_tied: int
+    slots: int
+    capacity: Ints
+
+
+class Pricer:
+    """Prices the patterns of a layout; holds what does not change between rounds."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        useful = _undominated(layout)
+        pools = [np.flatnonzero(useful & (layout.items.pool == k) & (layout.items.site == ELSEWHERE))
+                 for k in range(layout.n_pools)]
+        tied = [np.flatnonzero(layout.items.site == s) for s in range(len(layout.site_device))]
+        self.places = [self._place(k, ELSEWHERE, _NONE, pools[k])
+                       for k in range(layout.n_pools)]
+        self.places += [
+            self._place(int(layout.site_pool[s]), s, tied[s], pools[int(layout.site_pool[s])])
+            for s in range(len(tied))
+        ]
+        self.host = _host_by_item(layout)
+        self._lots = np.zeros(layout.n_classes, dtype=np.int64)
+
+    def _place(self, pool: int, site: int, tied: Ints, free: Ints) -> _Place:
+        layout, p = self.layout, self.layout.program
+        items = np.concatenate([tied, free])
+        capacity = p.class_capacity[layout.pool_class[pool]]
+        slots = int(layout.most_residents[pool])
+        demand = p.group_demand[layout.items.group[items]]
+        for r in range(demand.shape[1]):
+            least = int(demand[:, r].min(initial=2**62))
+            if least > 0:
+                slots = min(slots, int(capacity[r]) // least)
+        return _Place(pool, site, items, len(tied), max(1, slots), capacity)
+
+    # ---- rounds ------------------------------------------------------------------------
+
+    def bases(self, duals: Duals) -> Floats:
+        """Return each item's value less what its rows cost at the duals."""
+        layout = self.layout
+        items = layout.items
+        cost = duals.row[items.row]
+        second = np.where(items.row2 >= 0, duals.row[items.row2], 0.0)
+        worth = layout.by_stage(items.job_class, items.value, ~items.linked) @ duals.stage
+        base = worth + np.where(items.linked, cost + second, -cost)
+        return base - self.host @ duals.row[layout.first_host_row:] if self.host is not None else base
+
+    def singletons(self) -> Patterns:
+        """Return every useful item as a pattern of its own."""
+        items = np.unique(np.concatenate([place.items for place in self.places] or [_NONE]))
+        fields = self.layout.items
+        return Patterns(fields.pool[items], fields.site[items], items[:, None])
+
+    def price(
+        self, duals: Duals, limits: Limits, keep: int, seed: int, budget: int = 200_000_000
+    ) -> Priced | None:
+        """Return promising columns and the largest reduced costs; None when out of time.
+
+        Per job class up to `keep` patterns are returned, the best of each of `keep` random bins
+        of partners: were they simply the best, all classes would name the same few partners.
+        """
+        self._lots = np.random.default_rng(seed).integers(0, 2**30, self.layout.n_classes)
+        base = self.bases(duals)
+        found: list[Patterns] = []
+        excess = np.zeros(self.layout.n_pools)
+        complete = True
+        for place in self.places:
+            if limits.reached():
+                return None
+            rent = self._rent(place, duals)
+            best, left, patterns, _ = self._search(place, base, duals, rent + EPSILON, keep, budget)
+            found.append(patterns)
+            complete &= left == -np.inf
+            excess[place.pool] = max(excess[place.pool], best - rent, left - rent)
+        return Priced(join(found), excess, complete)
+
+    def enumerate(self, duals: Duals, slack: float, limits: Limits, most: int) -> Patterns | None:
+        """Return every pattern with reduced cost >= -slack; None if over `most` or out of time."""
+        base = self.bases(duals)
+        found: list[Patterns] = []
+        total = 0
+        for place in self.places:
+            if limits.reached():
+                return None
+            rent = self._rent(place, duals)
+            _, left, patterns, listed = self._search(place, base, duals, rent - slack, 0, 2_000_000_000, most - total)
+            if listed < 0 or left > -np.inf:
+                return None
+            total += listed
+            found.append(patterns)
+        return self._undominated_patterns(join(found), duals)
+
+    def _rent(self, place: _Place, duals: Duals) -> float:
+        """Return what the duals ask for the device itself."""
+        rent = float(duals.row[self.layout.first_pool_row + place.pool])
+        if place.site != ELSEWHERE:
+            rent += float(duals.row[self.layout.first_site_row + place.site])
+        return rent
+
+    def _search(
+        self, place: _Place, all_base: Floats, duals: Duals, cutoff: float, keep: int, budget: int,
+        most: int = 0,
+    ) -> tuple[float, float, Patterns, int]:
+        layout, p = self.layout, self.layout.program
+        tied, free = place.items[: place.n_tied], place.items[place.n_tied:]
+        items = np.concatenate([tied[np.argsort(-all_base[tied], kind="stable")],
+                                free[np.argsort(-all_base[free], kind="stable")]])
+        if len(items) == 0 or (place.site != ELSEWHERE and place.n_tied == 0):
+            return -np.inf, -np.inf, empty_patterns(), 0
+        fields = layout.items
+        unit = 1.0 if len(items) == 0 else p.excess_unit
+        weight = duals.stage[layout.class_stage[fields.job_class[items]]]
+        top_value = np.full((layout.n_classes, keep), -np.inf)
+        top_items = np.full((layout.n_classes, keep, place.slots), -1, dtype=np.int64)
+        room = 4096 if keep == 0 else 0
+        while True:
+            out_value = np.empty(room)
+            out_items = np.empty((room, place.slots), dtype=np.int64)
+            best, listed, left, _ = search(
+                all_base[items], weight * fields.loss_weight[items],
+                p.group_demand[fields.group[items]], fields.workload[items], fields.limit[items],
+                fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
+                layout.class_size,
+                place.capacity, p.excess, unit, p.throughput_coupling,
+                0, place.n_tied if place.site != ELSEWHERE else len(items), place.slots, cutoff,
+                place.slots > 3, top_value, top_items, out_value, out_items, budget,
+            )
+            if keep or listed >= 0:
+                break
+            if room >= most:
+                return best, left, empty_patterns(), -1
+            room *= 4
+        if keep:
+            rows = top_items[top_value > -np.inf]
+            rows = np.unique(rows, axis=0) if len(rows) else rows
+        else:
+            rows = out_items[:listed]
+        return best, left, self._patterns(place, items, rows), listed
+
+    def _patterns(self, place: _Place, items: Ints, rows: Ints) -> Patterns:
+        named = np.where(rows >= 0, items[rows], np.int64(2**62)) if len(rows) else rows
+        named.sort(axis=1)
+        named[named == 2**62] = -1
+        n = len(named)
+        return Patterns(np.full(n, place.pool), np.full(n, place.site), named)
+
+    def _undominated_patterns(self, patterns: Patterns, duals: Duals) -> Patterns:
+        """Of patterns with equal coefficients in every row keep the most valuable one."""
+        from elastico_opt.solvers.pattern.columns import pattern_values
+
+        if len(patterns) == 0 or np.count_nonzero(duals.stage) > 1:
+            return patterns
+        value = pattern_values(self.layout, patterns) @ duals.stage
+        kind = np.where(patterns.items >= 0, self._kind[patterns.items], -1)
+        kind.sort(axis=1)
+        order = np.lexsort((-value, *kind.T, patterns.site, patterns.pool))
+        key = np.column_stack([patterns.pool, patterns.site, kind])[order]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (key[1:] != key[:-1]).any(axis=1)
+        return patterns.select(np.sort(order[first]))
+
+    @property
+    def _kind(self) -> Ints:
+        """Items of one kind have the same coefficients in every row."""
+        if not hasattr(self, "_kinds"):
+            items = self.layout.items
+            host = self.host.toarray() if self.host is not None else np.zeros((len(items), 0))
+            table = np.column_stack([items.row, items.row2, items.linked, host])
+            _, self._kinds = np.unique(table, axis=0, return_inverse=True)
+        return self._kinds
+
+
+def _host_by_item(layout: Layout) -> Any:
+    if not len(layout.item_host[0]):
+        return None
+    from elastico_opt.solvers.pattern.columns import _item_host
+
+    return _item_host(layout)
+
+
+def _undominated(layout: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Mark items that no other profile of the same job beats in every respect.
+
+    Item b beats a on one device pool when it brings no less, demands no more of any resource
+    (host included), is exclusive only if a is, and neither suffers nor causes more slowdown
+    beside anyone.
+    """
+    p, items = layout.program, layout.items
+    useful = np.ones(len(items), dtype=bool)
+    excess = np.where(p.excess == NEVER, np.int64(2**62), p.excess)
+    order = np.lexsort((np.arange(len(items)), items.site, items.pool, items.row))
+    alike = np.column_stack([items.row, items.pool, items.site])[order]
+    starts = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1), True]) if len(order) else []
+    for begin, end in zip(starts[:-1], starts[1:], strict=True):
+        family = order[begin:end]
+        if len(family) < 2 or items.linked[family[0]]:
+            continue
+        demand = np.column_stack([p.group_demand[items.group[family]], p.group_host[items.group[family]]])
+        value, work, alone = items.value[family], items.workload[family], items.exclusive[family]
+        causes, suffers = excess[:, work].T, excess[work]
+        for a in range(len(family)):
+            beats = (
+                (value >= value[a]) & (demand <= demand[a]).all(axis=1) & (alone <= alone[a])
+                & (causes <= causes[a]).all(axis=1) & (suffers <= suffers[a]).all(axis=1)
+            )
+            equal = (
+                (value == value[a]) & (demand == demand[a]).all(axis=1) & (alone == alone[a])
+                & (causes == causes[a]).all(axis=1) & (suffers == suffers[a]).all(axis=1)
+            )
+            beats &= ~equal | (np.arange(len(family)) < a)
+            useful[family[a]] = not beats.any()
+    return useful
