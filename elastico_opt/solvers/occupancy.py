@@ -91,7 +91,8 @@ class Occupancy:
         for a in np.flatnonzero(p.class_type == p.option_type[p.group_option[workers[0]]]):
             alike = np.flatnonzero(empty & (p.device_class[devices] == a))
             keep[alike[:needed]] = True
-        return devices[keep]
+        kept: Ints = devices[keep]
+        return kept
 
     def _beside(self, option: int, devices: Ints) -> tuple[Bools, Floats]:
         """Return whether residents and option tolerate each other, and the value lost."""
