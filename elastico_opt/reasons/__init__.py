@@ -186,10 +186,9 @@ class _Explainer:
         """Say why no profile can run on the GPUs that the job may use."""
         types = np.unique(self.cluster.device_type[allowed.devices])
         if any(True for _ in self._options(job, with_cordoned)):
-            names = [
-                self.snapshot.nodes[n].name
-                for n in np.flatnonzero(with_cordoned.nodes & ~allowed.nodes)
-            ]
+            barred = with_cordoned.nodes & ~allowed.nodes  # a home may be open, its GPUs not
+            barred[self.cluster.device_node[with_cordoned.devices & ~allowed.devices]] = True
+            names = [self.snapshot.nodes[n].name for n in np.flatnonzero(barred)]
             return "cordoned", f"it can run only on cordoned nodes, such as {names[0]!r}", {
                 "nodes": names
             }  # fmt: skip
