@@ -82,16 +82,20 @@ def _notes(snapshot: Snapshot) -> list[str]:
 
 
 def _print(source: str, report: dict[str, Any]) -> None:
+    from elastico_opt.report import printable
+
     for problem in report["problems"]:
-        click.echo(problem)
+        click.echo(printable(problem))
     if report["valid"]:
         size = ", ".join(f"{count} {what}" for what, count in report["size"].items())
         click.echo(f"{source}: valid: {size}")
     else:
         count = len(report["problems"])
         click.echo(f"{source}: {count} problem{'s' if count > 1 else ''}")
-    for note in report["notes"]:
-        click.echo(f"note: {note}")
+    for note in report["notes"][:_NOTES]:
+        click.echo(f"note: {printable(note)}")
+    if len(report["notes"]) > _NOTES:
+        click.echo(f"… and {len(report['notes']) - _NOTES} more notes; --format json has all")
 
 
 @click.command(

@@ -38,7 +38,8 @@ class Interrupts:
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         if self.cancelled.is_set():
-            _write("\nelastico-opt: aborted\n")
+            show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # the live line hides it
+            _write(f"{show_cursor}\nelastico-opt: aborted\n")
             os._exit(1)
         self.cancelled.set()
         _write("\nstopping: the best plan so far follows (once more to abort)\n")

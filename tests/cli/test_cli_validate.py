@@ -76,3 +76,15 @@ def test_the_schema_agrees_with_the_reader(run: Any) -> None:
 def test_the_schema_of_the_result(run: Any, tmp_path: Any) -> None:
     run("schema", "--result", "-o", "r.json")
     assert json.loads((tmp_path / "r.json").read_text()) == result_schema()
+
+
+def test_thousands_of_notes_are_cut_in_text_only(run: Any, write: Any) -> None:
+    jobs = [
+        {"name": f"j{i}", "profiles": [{"name": "p", "gpus": 9, "throughput": 1}]}
+        for i in range(100)
+    ]
+    text = run("validate", write({**GOOD, "jobs": jobs})).stdout
+    assert text.count("note: ") == 40
+    assert "and 60 more notes" in text
+    data = json.loads(run("validate", write({**GOOD, "jobs": jobs}), "--format", "json").stdout)
+    assert len(data["notes"]) == 100
