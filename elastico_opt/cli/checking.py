@@ -14,6 +14,9 @@ from elastico_opt.errors import InputError
 if TYPE_CHECKING:
     from elastico_opt.snapshot import Snapshot
 
+#: Most notes shown as text.
+_NOTES = 40
+
 
 @click.command(
     short_help="List every problem of a snapshot.",
