@@ -189,7 +189,7 @@ def trivial_bounds(program: Program) -> list[float]:
             for o in program.options_of(j)
         ]
         stay_out = [] if program.job_must[j] else [-evict]
-        worth[int(program.job_tier[j])].append(max(gains + stay_out))
+        worth[int(program.job_tier[j])].append(max(gains + stay_out, default=0.0))
     return [math.fsum(values) for values in worth]
 
 
