@@ -227,7 +227,9 @@ class _Joint:
                 host[n, r].append((int(p.group_host[q, r]), var))
         rows_of_nodes: dict[Any, Row] = {}
         for (n, r), demands in host.items():
-            amounts, room = integer_row([c for c, _ in demands], int(p.node_host[n, r]))
+            amounts, room = integer_row(
+                [c for c, _ in demands], int(p.node_host[n, r]), [var.ub for _, var in demands]
+            )
             terms = [(float(c), v) for c, (_, v) in zip(amounts, demands, strict=True)]
             rows_of_nodes[n, r] = (None, terms, float(room))
         self._constraint("host_capacity", rows_of_nodes)

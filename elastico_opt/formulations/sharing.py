@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,14 +113,18 @@ def coupling_rows(places: Places, pair: Mapping[Any, Any], hurt: Mapping[int, An
     return rows
 
 
-def integer_row(amounts: Iterable[Any], room: int) -> tuple[list[int], int]:
+def integer_row(
+    amounts: Iterable[Any], room: int, counts: Iterable[int] | None = None
+) -> tuple[list[int], int]:
     """Divide a row of whole amounts by their common divisor, the right side rounded down.
 
-    The right side is capped at the sum of the amounts, which nothing can pass.
+    The right side is capped at the sum of the amounts, each times the most that its variable
+    counts (1 by default), which nothing can pass.
     """
     whole = [int(amount) for amount in amounts]
+    most = sum(whole) if counts is None else sum(map(operator.mul, whole, counts))
     divisor = gcd(*whole) or 1
-    return [amount // divisor for amount in whole], min(int(room), sum(whole)) // divisor
+    return [amount // divisor for amount in whole], min(int(room), most) // divisor
 
 
 def worst_excess(places: Places) -> dict[int, float]:
