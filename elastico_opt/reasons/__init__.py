@@ -38,8 +38,9 @@ import numpy as np
 
 from elastico_opt.plan import Assignment, Plan, current_assignment, eligible
 from elastico_opt.reasons.cluster import Cluster, State
-from elastico_opt.reasons.fit import Allowed, Attempt, Group, Option, attempt
+from elastico_opt.reasons.fit import Attempt, attempt
 from elastico_opt.reasons.gain import describe_gain
+from elastico_opt.reasons.options import Allowed, Group, Option
 from elastico_opt.reasons.wording import describe_attempt, listed
 from elastico_opt.result import Unplaced
 from elastico_opt.verification import slowdown_limit, workload_key

@@ -10,7 +10,8 @@ from elastico_opt.units import plain_number
 
 if TYPE_CHECKING:
     from elastico_opt.reasons.cluster import Cluster
-    from elastico_opt.reasons.fit import Attempt, Cause, Shortage
+    from elastico_opt.reasons.fit import Attempt
+    from elastico_opt.reasons.options import Cause, Shortage
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 #: Most names listed in a message or in the details.
