@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from elastico_opt.reasons.options import Cause, Shortage
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_RULES = {
+    "gpus": "number of free GPUs", "residents": "jobs per GPU",
+    "exclusive": "exclusive tasks", "interference": "slowdown limits",
+}  # fmt: skip
 #: Most names listed in a message or in the details.
 _NAMES = 5
 
@@ -78,7 +82,7 @@ def _describe(cluster: Cluster, shortage: Shortage) -> tuple[str, str, dict[str,
         details["nearest_node"] = cluster.nodes[shortage.node].name
     others = [_name(cluster, c) for c in shortage.causes[1:]]
     if others:
-        message += f", which also lacks {', '.join(others)}"
+        message += f" (in the way there too: {', '.join(others)})"
         details["also_short"] = others
     details |= {
         "needs": plain_number(needs), "largest_free": plain_number(largest),
@@ -109,7 +113,7 @@ def _name(cluster: Cluster, cause: Cause) -> str:
         return f"GPU {cluster.device_resources.names[cause.resource]}"
     if cause.kind == "host":
         return f"host {cluster.host_resources.names[cause.resource]}"
-    return {"gpus": "free GPUs", "residents": "room for another job"}.get(cause.kind, cause.kind)
+    return _RULES[cause.kind]
 
 
 def _holders(cluster: Cluster, shortage: Shortage) -> list[str]:
