@@ -7,15 +7,22 @@ prints the snapshot as JSON, already made small by hypothesis.
 
 from __future__ import annotations
 
+from typing import Any
+
+import hypothesis
 import pytest
 import registered
 from brute_force import Answer, brute_force
-from hypothesis import event, given, note, settings, strategies as st
+from build import gang, job, node, profile, snapshot
+from hypothesis import currently_in_test_context, given, settings, strategies as st
 from strategies import snapshots
 
 from elastico_opt import (
+    Assignment,
+    Plan,
     Result,
     Snapshot,
+    TaskPlacement,
     UnsupportedError,
     compile_program,
     evaluate,
@@ -23,6 +30,7 @@ from elastico_opt import (
     solve,
     verify,
 )
+from elastico_opt.plan import running_plan
 from elastico_opt.solvers.base import Capability
 
 EXACT = registered.exact()
@@ -40,6 +48,18 @@ FAMILIES = {
     "running gangs": snapshots(max_jobs=3, tiers=False),
     "tiers": snapshots(host=False, limits=False, running=False, max_residents=(1, 2)),
 }
+
+
+def note(text: str) -> None:
+    """Show the text if the test fails."""
+    if currently_in_test_context():
+        hypothesis.note(text)
+
+
+def event(text: str) -> None:
+    """Count how often this happens, for ``--hypothesis-show-statistics``."""
+    if currently_in_test_context():
+        hypothesis.event(text)
 
 
 def same(value: float | None, expected: object, scale: float) -> bool:
@@ -64,10 +84,10 @@ def may_refuse(found: Snapshot, solver: str) -> bool:
     return any(asked and not registered.claims(solver, c) for c, asked in asks.items())
 
 
-def solve_or_none(found: Snapshot, solver: str) -> Result | None:
+def solve_or_none(found: Snapshot, solver: str, **options: Any) -> Result | None:
     note(snapshot_json(found))
     try:
-        result = solve(found, solver=solver)
+        result = solve(found, solver=solver, **options)
     except UnsupportedError as error:
         event("refused")
         assert may_refuse(found, solver), error
@@ -200,3 +220,140 @@ def test_other_solvers_stay_below_it_at_length(
 ) -> None:
     """The same, on many more snapshots."""
     check_heuristic(draws.draw(FAMILIES[family]), solver)
+
+
+# ---- what must not change an answer ------------------------------------------------------------
+
+
+@st.composite
+def with_start(draw: st.DrawFn) -> tuple[Snapshot, Plan]:
+    """A snapshot and a plan to start from: optimal, running, of another snapshot, or damaged."""
+    found = draw(FAMILIES["everything"])
+    source = draw(st.sampled_from(["best", "running", "other", "damaged"]))
+    if source == "running":
+        return found, running_plan(found)
+    best = brute_force(draw(FAMILIES["everything"]) if source == "other" else found).plan or Plan()
+    if source == "damaged" and best:
+        name = draw(st.sampled_from(sorted(best)))
+        gone = TaskPlacement(draw(st.sampled_from(["gone", "n0"])), ("0", "0"))
+        best = Plan({**best, name: Assignment(best[name].profile, (gone,))})
+    return found, best
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@settings(max_examples=60)
+@given(draw=with_start())
+def test_a_start_never_changes_the_optimum(solver: str, draw: tuple[Snapshot, Plan]) -> None:
+    """A good, stale or broken start plan may save time; the answer stays the same."""
+    found, start = draw
+    note(str(start))
+    answer = brute_force(found)
+    result = solve_or_none(found, solver, start=start)
+    if result is not None:
+        assert result.status == answer.status
+        if answer.objective is not None:
+            assert same(result.objective, answer.objective, result.objective or 0.0)
+            verify(found, result)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@settings(max_examples=60)
+@given(found=FAMILIES["everything"], gap=st.sampled_from([0.01, 0.2, 1.0]))
+def test_a_gap_limit_is_honest(solver: str, found: Snapshot, gap: float) -> None:
+    """Whatever gap is allowed, plan and bound hold, and `optimal` still means optimal."""
+    result = solve_or_none(found, solver, gap=gap)
+    if result is None:
+        return
+    answer = brute_force(found)
+    assert (result.status == "infeasible") == (answer.status == "infeasible")
+    if answer.objective is None:
+        return
+    check_plan(found, result, answer)
+    if result.status == "optimal":
+        assert same(result.objective, answer.objective, result.objective or 0.0)
+
+
+@st.composite
+def shuffled(draw: st.DrawFn) -> tuple[Snapshot, Snapshot]:
+    """A snapshot, and the same with its jobs, nodes and profiles in another order."""
+    found = draw(FAMILIES["everything"])
+    jobs = [
+        one.replace(profiles=draw(st.permutations(one.profiles)))
+        for one in draw(st.permutations(found.jobs))
+    ]
+    return found, found.replace(jobs=jobs, nodes=draw(st.permutations(found.nodes)))
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@settings(max_examples=60)
+@given(both=shuffled())
+def test_order_does_not_matter(solver: str, both: tuple[Snapshot, Snapshot]) -> None:
+    """The order of jobs, nodes and profiles in the file says nothing about the optimum."""
+    one, other = (solve_or_none(found, solver) for found in both)
+    if one is None or other is None:
+        assert one is other
+        return
+    assert one.status == other.status
+    if one.objective is not None:
+        assert same(other.objective, one.objective, one.objective)
+
+
+@pytest.mark.parametrize("solver", registered.available())
+@settings(max_examples=40)
+@given(found=FAMILIES["everything"])
+def test_runs_repeat_exactly(solver: str, found: Snapshot) -> None:
+    """One thread, no time limit: the same snapshot gives the same result to the last digit."""
+    one, other = (solve_or_none(found, solver) for _ in range(2))
+    if one is None or other is None:
+        assert one is other
+        return
+    assert one.plan == other.plan
+    assert (one.objective, one.bound, one.tiers) == (other.objective, other.bound, other.tiers)
+
+
+# ---- what random snapshots have brought to light -----------------------------------------------
+
+REGRESSIONS = {
+    "two CPU tasks of one group fit one node": snapshot(
+        [node("n0", 1, host={"cpu": 2})], [job("j0", gang(2, 0, host={"cpu": 1}))]
+    ),
+    "an immovable job keeps all its places": snapshot(
+        [node("n0", 2)],
+        [
+            job(
+                "j0", profile("one"), gang(2, name="two", host={"cpu": 1}), movable=False,
+                current={"profile": "two", "tasks": [{"node": "n0", "gpus": [g]} for g in (0, 1)]},
+            )
+        ],
+    ),
+    "CPU tasks of an immovable job, two here and one there": snapshot(
+        [node("n0", 0, host={"cpu": 9}), node("n1", 0, host={"cpu": 9})],
+        [
+            job(
+                "j0", gang(3, 0, host={"cpu": 1}), movable=False,
+                current={"profile": "p", "tasks": [{"node": n} for n in ("n0", "n1", "n0")]},
+            )
+        ],
+        policy={"eviction_cost": 1},
+    ),
+    "a home on a cordoned node whose other part is gone": snapshot(
+        [node("n0", 1, schedulable=False)],
+        [
+            job(
+                "j0", {"name": "p", "tasks": [{"gpus": 0}, {"gpus": 1}], "throughput": 1},
+                current={"profile": "p", "tasks": [{"node": "n0"}, {"node": "gone", "gpus": [0]}]},
+            )
+        ],
+    ),
+    "a profile that runs on no type": snapshot([node()], [job("j0", profile(throughput={}))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+@pytest.mark.parametrize("solver", registered.available())
+def test_regressions(solver: str, name: str) -> None:
+    """Snapshots on which something once was wrong."""
+    if solver in EXACT:
+        check_exact(REGRESSIONS[name], solver)
+    else:
+        check_heuristic(REGRESSIONS[name], solver)
