@@ -147,7 +147,7 @@ def lower(model: pyo.ConcreteModel) -> MatrixForm:
         offsets=np.asarray(compiled.offsets, dtype=float) * signs,
         columns=columns,
         row_names=tuple(names),
-        constants=_constants(model, set(columns)),
+        constants=_constants(model, {id(var) for var in compiled.columns}),
     )
 
 
@@ -211,18 +211,17 @@ def _ranges(entries: Any, rhs: Floats) -> tuple[list[Name], Floats, Floats, Ints
 
 
 def _name(data: Any) -> Name:
-    return data.parent_component().name, data.index()
+    return data.parent_component().local_name, data.index()
 
 
-def _constants(model: pyo.ConcreteModel, columns: set[Name]) -> dict[Name, float]:
+def _constants(model: pyo.ConcreteModel, columns: set[int]) -> dict[Name, float]:
     import pyomo.environ as pyo
 
-    constants = {}
-    for var in model.component_data_objects(pyo.Var):
-        name = _name(var)
-        if name not in columns:
-            constants[name] = float(var.value) if var.fixed else _nearest_zero(*var.bounds)
-    return constants
+    return {
+        _name(var): float(var.value) if var.fixed else _nearest_zero(*var.bounds)
+        for var in model.component_data_objects(pyo.Var)
+        if id(var) not in columns
+    }
 
 
 def _nearest_zero(lower: float | None, upper: float | None) -> float:

@@ -116,6 +116,7 @@ class CpsatEngine:
         parameters.absolute_gap_limit = 0.0
         parameters.relative_gap_limit = self.limits.gap
         parameters.catch_sigint_signal = False
+        parameters.cp_model_probing_level = 0  # it took longer than it saved (two residents)
         return solver
 
     # ---- the answer --------------------------------------------------------------------

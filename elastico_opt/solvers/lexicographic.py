@@ -24,7 +24,7 @@ from elastico_opt.solvers.greedy import first_fit
 log = logging.getLogger(__name__)
 
 #: Nonzeros of the joint form beyond which it is not built (about 100 bytes each while building).
-MOST_NONZEROS = 30_000_000
+MOST_NONZEROS = 10_000_000
 #: Seconds that building takes per nonzero, measured.
 BUILD_SECONDS = 1e-5
 
