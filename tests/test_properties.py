@@ -84,6 +84,21 @@ def may_refuse(found: Snapshot, solver: str) -> bool:
     return any(asked and not registered.claims(solver, c) for c, asked in asks.items())
 
 
+def gives_up(found: Snapshot, result: Result) -> bool:
+    """Whether the pattern form rightly ends with a gap: a gang may be slowed on some of its GPUs.
+
+    The gang runs at the pace of the slowest. Patterns know the mean: a valid bound, which no plan
+    may meet.
+    """
+    wide = any(profile.workers() > 1 for one in found.jobs for profile in one.profiles)
+    slowed = wide and found.interference is not None
+    gap = result.formulation == "pattern" and result.stop == "converged" and slowed
+    if gap:
+        event("gives up")
+        assert result.status == "feasible"
+    return gap
+
+
 def solve_or_none(found: Snapshot, solver: str, **options: Any) -> Result | None:
     note(snapshot_json(found))
     try:
@@ -139,6 +154,9 @@ def check_exact(found: Snapshot, solver: str) -> None:
         return
     answer = brute_force(found)
     event(answer.status)
+    if gives_up(found, result):
+        check_plan(found, result, answer)
+        return
     assert result.status == answer.status, f"{result.status}, brute force: {answer}"
     if answer.objective is None:
         assert result.plan is None
@@ -249,7 +267,7 @@ def test_a_start_never_changes_the_optimum(solver: str, draw: tuple[Snapshot, Pl
     note(str(start))
     answer = brute_force(found)
     result = solve_or_none(found, solver, start=start)
-    if result is not None:
+    if result is not None and not gives_up(found, result):
         assert result.status == answer.status
         if answer.objective is not None:
             assert same(result.objective, answer.objective, result.objective or 0.0)
@@ -292,6 +310,8 @@ def test_order_does_not_matter(solver: str, both: tuple[Snapshot, Snapshot]) -> 
     one, other = (solve_or_none(found, solver) for found in both)
     if one is None or other is None:
         assert one is other
+        return
+    if gives_up(both[0], one) or gives_up(both[1], other):
         return
     assert one.status == other.status
     if one.objective is not None:
