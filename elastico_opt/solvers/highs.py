@@ -148,7 +148,8 @@ class _Solve:
     def _prepare(self) -> Any:
         import highspy
 
-        solver = highspy.Highs()  # type: ignore[no-untyped-call]
+        new: Any = highspy.Highs  # typed in some versions only
+        solver = new()
         options = {
             "output_flag": False,
             "log_to_console": False,
