@@ -7,6 +7,8 @@ prints the snapshot as JSON, already made small by hypothesis.
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -15,6 +17,7 @@ import registered
 from brute_force import Answer, brute_force
 from build import gang, job, node, profile, snapshot
 from hypothesis import currently_in_test_context, given, settings, strategies as st
+from pyomo.common.errors import InfeasibleConstraintException
 from strategies import snapshots
 
 from elastico_opt import (
@@ -240,6 +243,31 @@ def test_other_solvers_stay_below_it_at_length(
     check_heuristic(draws.draw(FAMILIES[family]), solver)
 
 
+LARGER = snapshots(max_jobs=9, max_devices=7, max_nodes=4)
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(found=LARGER)
+def test_solvers_agree_where_enumeration_is_too_long(found: Snapshot) -> None:
+    """No solver's plan is worth more than another's bound; proven optima are equal."""
+    results = {}
+    for solver in registered.available():
+        result = solve_or_none(found, solver, time_limit=20)
+        if result is not None:
+            results[solver] = result
+    statuses = {str(result.status) for result in results.values()}
+    assert not ({"infeasible"} < statuses and statuses & {"optimal", "feasible"}), results
+    best = [result.tiers[0] for result in results.values() if result.objective is not None]
+    for result in results.values():
+        if result.tiers[0].bound is not None:
+            for tier in best:
+                assert tier.objective is not None
+                assert tier.objective <= result.tiers[0].bound + 1e-6 * max(1, tier.objective)
+    proven = [r.objective for r in results.values() if r.status == "optimal"]
+    assert all(same(value, proven[0], proven[0] or 0.0) for value in proven)
+
+
 # ---- what must not change an answer ------------------------------------------------------------
 
 
@@ -377,3 +405,37 @@ def test_regressions(solver: str, name: str) -> None:
         check_exact(REGRESSIONS[name], solver)
     else:
         check_heuristic(REGRESSIONS[name], solver)
+
+
+@pytest.mark.parametrize("form", ["mps", "lp"])
+@settings(max_examples=40)
+@given(found=FAMILIES["everything"])
+def test_exported_files_have_the_same_optimum(form: str, found: Snapshot) -> None:
+    """What another solver reads from the file is the same program: its highest tier, at least."""
+    import highspy
+
+    from elastico_opt.formulations.export import lp_lines, mps_lines, name_form
+    from elastico_opt.formulations.joint import build
+    from elastico_opt.formulations.matrix import lower
+
+    note(snapshot_json(found))
+    program = compile_program(found)
+    try:
+        named = name_form(lower(build(program)), program=program)
+    except (UnsupportedError, InfeasibleConstraintException):
+        return
+    lines = (mps_lines if form == "mps" else lp_lines)(named)
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    model.setOptionValue("mip_rel_gap", 0.0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"model.{form}")
+        path.write_text("\n".join(line.rstrip("\n") for line in lines) + "\n")
+        assert model.readModel(str(path)) == highspy.HighsStatus.kOk
+    model.run()
+    answer = brute_force(found)
+    if answer.status == "infeasible":
+        assert model.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+    else:
+        best = next(iter(answer.tiers.values()))
+        assert same(model.getObjectiveValue(), best, float(best))
