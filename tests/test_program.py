@@ -136,6 +136,13 @@ def test_types_without_a_device_have_no_options() -> None:
     assert program.option_reward.tolist() == [0.2]  # still measured against the best it could be
 
 
+def test_a_type_may_be_closed() -> None:
+    """`max_residents: 0` is a limit, not the absence of one: nothing fits."""
+    program = compile_program(snapshot([node()], [job()], {"G": {"max_residents": 0}}))
+    assert program.class_residents.tolist() == [0]
+    assert not program.fits(0, 0)
+
+
 # ---- jobs and options --------------------------------------------------------------------------
 
 

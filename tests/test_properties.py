@@ -393,6 +393,7 @@ REGRESSIONS = {
             )
         ],
     ),
+    "a type closed to all": snapshot([node()], [job("j0")], {"G": {"max_residents": 0}}),
     "a profile that runs on no type": snapshot([node()], [job("j0", profile(throughput={}))]),
 }  # fmt: skip
 

@@ -477,3 +477,28 @@ def test_slowdown_limits_are_exact() -> None:
     below = found.replace(policy=found.policy.replace(max_slowdown="1.29999"))
     assert violations(at_limit, plan) == []
     assert violations(below, plan)
+
+
+def test_the_stricter_slowdown_limit_counts() -> None:
+    """A job's own limit and the policy's both bind, whichever is lower."""
+    found, plan = shared("penalty", 1.1, 1.2)
+    for own, common, holds in ((1.3, 1.2, False), (1.2, 1.3, False), (1.3, 1.3, True)):
+        jobs = [one.replace(max_slowdown=own) if one.name == "x" else one for one in found.jobs]
+        both = found.replace(jobs=jobs, policy=found.policy.replace(max_slowdown=common))
+        assert (violations(both, plan) == []) == holds
+
+
+def test_a_device_may_have_its_own_capacity() -> None:
+    """What a device names replaces its type's; what it does not name stays the type's."""
+    types = {"G": {"capacity": {"memory": 8, "sm": 1}}}
+    gpus = [{"id": "small", "capacity": {"memory": 2}}, {"id": "large", "capacity": {"memory": 9}}]
+    jobs = [job("x", profile(gpu={"memory": 9, "sm": 1}))]
+    found = snapshot([node(gpus=gpus)], jobs, types)
+    assert violations(found, Plan({"x": put("p", at("n1", "large"))})) == []
+    assert violations(found, Plan({"x": put("p", at("n1", "small"))}))
+
+
+def test_no_residents_means_none() -> None:
+    """`max_residents: 0` closes a type; it does not mean "no limit"."""
+    found = snapshot([node()], [job("x")], {"G": {"max_residents": 0}})
+    assert violations(found, Plan({"x": put("p", at("n1", "0"))}))
