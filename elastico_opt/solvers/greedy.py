@@ -265,6 +265,6 @@ def _shares(p: Program) -> Floats:
     part = (p.group_demand / roomiest).max(axis=1, initial=0.0)
     residents = np.where(p.class_residents < 64, p.class_residents, 64).max()
     alone: Bools = p.group_exclusive
-    part = np.where(alone, 1.0, np.maximum(part, 1.0 / residents))
+    part = np.where(alone, 1.0, np.maximum(part, 1.0 / np.maximum(residents, 1)))
     np.add.at(share, p.group_option, part * p.group_count * p.group_gpus)
     return np.maximum(share, 1e-3)
