@@ -60,8 +60,9 @@ class HighsSolver:
 class HighsEngine:
     """Maximises one tier of a form; keeps its cuts from tier to tier."""
 
-    def __init__(self, form: MatrixForm, limits: Limits) -> None:
-        self.form, self.limits = form, limits
+    def __init__(self, form: MatrixForm, limits: Limits, effort: float | None = None) -> None:
+        """Take a form; `effort` is the share of work HiGHS spends on heuristics, 0 to 1."""
+        self.form, self.limits, self.effort = form, limits, effort
         self.covers: list[Cover] = []
         implied = np.array([name in IMPLIED for name, _ in form.columns], dtype=bool)
         self.integer = form.integer & ~implied
@@ -159,6 +160,8 @@ class _Solve:
             "mip_abs_gap": 0.0,
             "mip_feasibility_tolerance": TOLERANCE,
         }
+        if self.engine.effort is not None:
+            options["mip_heuristic_effort"] = self.engine.effort
         for name, value in options.items():
             solver.setOptionValue(name, value)
         solver.passModel(self._model())

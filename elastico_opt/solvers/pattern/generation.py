@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.pattern.columns import Patterns
 from elastico_opt.solvers.pattern.master import Master, Stage, lagrangian_bound
-from elastico_opt.solvers.pattern.pricing import Duals, Pricer
+from elastico_opt.solvers.pattern.pricing import EPSILON, Duals, Priced, Pricer
 
 #: Relative distance of bound and LP value at which the LP counts as solved.
 CONVERGED = 1e-9
 #: Patterns kept per job class and round, in bins drawn anew each round.
 BINS = 16
+#: Classes in the sample that duals are first guessed from.
+SAMPLE = 300
+WARM_BINS = 64
+#: Patterns of the first round: reduced cost down to this share of the highest device price.
+WARM_SLACK = 0.02
 
 
 class Generation:
@@ -40,24 +47,64 @@ class Generation:
         """Generate columns until the LP is solved or a limit is reached."""
         self.master.add(start)
         self.master.add(self.pricer.singletons())
+        self._warm_up(start)
         while not self.limits.reached():
             solved = self.master.solve(self.limits)
             if solved is None:
                 return
             value, duals = solved
-            priced = self.pricer.price(duals, self.limits, BINS, self.rounds)
-            self.rounds += 1
+            priced = self._price(duals)
             if priced is None:
                 return
-            bound = lagrangian_bound(self.layout, self.stage, duals, priced.excess)
-            if bound < self.bound:
-                self.bound, self.duals = bound, duals
             on_round()
             if self.bound - value <= CONVERGED * max(1.0, abs(value)):
                 self.converged = True
                 return
             if self.master.add(priced.patterns) == 0:
                 return
+
+    def _price(self, duals: Duals, slack: float = -EPSILON, bins: int | None = None) -> Priced | None:
+        priced = self.pricer.price(duals, self.limits, bins or BINS, self.rounds, slack=slack)
+        self.rounds += 1
+        if priced is not None:
+            bound = lagrangian_bound(self.layout, self.stage, duals, priced.excess)
+            if bound < self.bound:
+                self.bound, self.duals = bound, duals
+        return priced
+
+    def _warm_up(self, start: Patterns) -> None:
+        """Guess the duals of many classes from the LP over a sample of them.
+
+        Prices of devices settle on a sample long before every class has met its best partners;
+        the other classes' duals then follow from what they bring beside the sample.
+        """
+        layout = self.layout
+        if layout.n_classes < 2 * SAMPLE or self.stage.floors:
+            return
+        active = np.zeros(layout.n_classes, dtype=bool)
+        order = np.random.default_rng(self.limits.seed).permutation(layout.n_classes)
+        active[order[:SAMPLE]] = True
+        sample = Master(layout, self.stage, self.limits, active)
+        singletons = self.pricer.singletons()
+        sample.add(singletons.select(np.flatnonzero(active[layout.items.job_class[singletons.items[:, 0]]])))
+        duals = None
+        while not self.limits.reached():
+            solved = sample.solve(self.limits)
+            if solved is None:
+                break
+            duals = solved[1]
+            priced = self.pricer.price(duals, self.limits, BINS, self.rounds, active=active)
+            if priced is None or sample.add(priced.patterns) == 0:
+                break
+        if duals is None or self.limits.reached():
+            return
+        priced = self._price(self.pricer.extend(duals, active), WARM_SLACK * self._device_worth(duals), WARM_BINS)
+        if priced is not None:
+            self.master.add(priced.patterns)
+
+    def _device_worth(self, duals: Duals) -> float:
+        layout = self.layout
+        return float(duals.row[layout.first_pool_row : layout.first_site_row].max(initial=0.0))
 
     def columns(self, slack: float, most: int) -> Patterns | None:
         """Return every pattern that a solution within `slack` of the bound can use.

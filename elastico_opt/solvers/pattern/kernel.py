@@ -32,6 +32,7 @@ def search(
     throughput: bool,  # coupling
     first_root: int,
     roots: int,  # patterns start at items first_root <= i < roots
+    partners: int,  # further residents are items i >= partners
     slots: int,  # most residents
     cutoff: float,  # patterns worth no more are of no interest
     focus: bool,  # also cut what could not enter the root's list of best
@@ -163,5 +164,5 @@ def search(
                             top_items[c, at, e] = member[e] if e <= depth else -1
         if depth + 1 < slots:
             depth += 1
-            position[depth] = i if copies[owner[i]] > 1 else i + 1
+            position[depth] = max(partners, i if copies[owner[i]] > 1 else i + 1)
     return best, n_listed, -np.inf, nodes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastico_opt.formulations.layout import Layout
-from elastico_opt.program.arrays import Floats
+from elastico_opt.program.arrays import Bools, Floats
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.pattern.columns import (
     Patterns,
@@ -18,6 +18,11 @@ from elastico_opt.solvers.pattern.columns import (
     static_matrix,
 )
 from elastico_opt.solvers.pattern.pricing import Duals
+
+
+#: HiGHS's numbers for its simplex variants. New columns leave the last point feasible, so the
+#: primal simplex goes on from it (many times faster here); new rows leave it dual feasible.
+DUAL, PRIMAL = 1, 4
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,10 @@ class Stage:
 class Master:
     """The LP over all static columns and a growing set of patterns."""
 
-    def __init__(self, layout: Layout, stage: Stage, limits: Limits) -> None:
+    def __init__(
+        self, layout: Layout, stage: Stage, limits: Limits, active: Bools | None = None
+    ) -> None:
+        """Start with the static columns; with `active` classes only, shared rows shrink alike."""
         import highspy
 
         self.layout, self.stage = layout, stage
@@ -48,16 +56,22 @@ class Master:
         self._highs = highspy.Highs()
         for option, value in (
             ("output_flag", False), ("threads", 1), ("random_seed", limits.seed % 2**31),
-            ("presolve", "off"), ("solver", "simplex"),
+            ("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", PRIMAL),
             ("primal_feasibility_tolerance", 1e-9), ("dual_feasibility_tolerance", 1e-9),
         ):
             self._highs.setOptionValue(option, value)
         inf = highspy.kHighsInf
         lower = np.concatenate([np.full(layout.n_rows, -inf), np.array(stage.floors)])
-        upper = np.concatenate([layout.row_upper, np.full(len(stage.floors), inf)])
+        row_upper, column_upper = layout.row_upper.copy(), layout.static.upper.copy()
+        if active is not None:
+            share = float(layout.class_size[active].sum() / layout.class_size.sum())
+            row_upper[layout.first_pool_row : layout.first_site_row] *= share
+            row_upper[layout.first_host_row :] *= share
+            column_upper[~active[layout.static.job_class]] = 0.0
+        upper = np.concatenate([row_upper, np.full(len(stage.floors), inf)])
         self._highs.addRows(len(lower), lower, upper, 0, np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
-        self._add(static_matrix(layout), static_values(layout), layout.static.upper)
+        self._add(static_matrix(layout), static_values(layout), column_upper)
 
     def _add(self, matrix: object, values: Floats, upper: Floats) -> None:
         matrix = stage_matrix(matrix, values, self.stage)
@@ -86,16 +100,53 @@ class Master:
 
         if limits.remaining() < np.inf:
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + limits.remaining())
-        self._highs.run()
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        dual = np.array(self._highs.getSolution().row_dual)
         n = self.layout.n_rows
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kModelEmpty:  # no columns: nothing can be placed
+            dual = np.zeros(n + len(self.stage.floors))
+        elif status == highspy.HighsModelStatus.kOptimal:
+            dual = np.array(self._highs.getSolution().row_dual)
+        else:
+            return None
         weight = np.zeros(self.layout.n_stages)
         weight[self.stage.index] = 1.0
         weight[: len(self.stage.floors)] = np.maximum(-dual[n:], 0.0)
         value = float(self._highs.getInfo().objective_function_value)
         return value, Duals(np.maximum(dual[:n], 0.0), weight)
+
+    def relaxation(self, limits: Limits) -> tuple[float, Floats, Floats] | None:
+        """Solve the LP; return its value, its point and reduced costs (<= 0), or None."""
+        import highspy
+
+        if limits.remaining() < np.inf:
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + limits.remaining())
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = self._highs.getSolution()
+        value = float(self._highs.getInfo().objective_function_value)
+        return value, np.array(solution.col_value), np.array(solution.col_dual)
+
+    def perturb(self, most: float, seed: int) -> None:
+        """Raise the value of every pattern by a random amount of at most `most`.
+
+        Ties between patterns are many, and an LP solver wanders among them. Values are only
+        raised, so bounds stay valid and are at most ``most * devices in use`` too large.
+        """
+        n = len(self.layout.static)
+        values = pattern_values(self.layout, self.patterns)[:, self.stage.index]
+        noise = np.random.default_rng(seed).random(len(values)) * most
+        columns = np.arange(n, n + len(values), dtype=np.int32)
+        self._highs.changeColsCost(len(columns), columns, values + noise)
+
+    def add_cut(self, coefficients: Floats, upper: float) -> None:
+        """Add the row ``coefficients · columns <= upper`` over all present columns."""
+        import highspy
+
+        self._highs.setOptionValue("simplex_strategy", DUAL)
+        used = np.flatnonzero(coefficients).astype(np.int32)
+        self._highs.addRow(-highspy.kHighsInf, upper, len(used), used, coefficients[used])
 
     def status(self) -> object:
         """Return HiGHS's model status."""

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
-from elastico_opt.program.arrays import NEVER, Floats, Ints
+from elastico_opt.program.arrays import NEVER, Bools, Floats, Ints
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.pattern.columns import Patterns, empty_patterns, join
 from elastico_opt.solvers.pattern.kernel import search
 
 #: A reduced cost up to here counts as zero.
 EPSILON = 1e-9
+_FAR = 1e30
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -106,15 +107,20 @@ class Pricer:
         return Patterns(fields.pool[items], fields.site[items], items[:, None])
 
     def price(
-        self, duals: Duals, limits: Limits, keep: int, seed: int, budget: int = 200_000_000
+        self, duals: Duals, limits: Limits, keep: int, seed: int, *, slack: float = -EPSILON,
+        active: Bools | None = None, budget: int = 200_000_000,
     ) -> Priced | None:
         """Return promising columns and the largest reduced costs; None when out of time.
 
         Per job class up to `keep` patterns are returned, the best of each of `keep` random bins
         of partners: were they simply the best, all classes would name the same few partners.
+        Patterns count as promising from reduced cost ``-slack`` on; only `active` classes take
+        part.
         """
         self._lots = np.random.default_rng(seed).integers(0, 2**30, self.layout.n_classes)
         base = self.bases(duals)
+        if active is not None:
+            base = np.where(active[self.layout.items.job_class], base, -_FAR)
         found: list[Patterns] = []
         excess = np.zeros(self.layout.n_pools)
         complete = True
@@ -122,11 +128,44 @@ class Pricer:
             if limits.reached():
                 return None
             rent = self._rent(place, duals)
-            best, left, patterns, _ = self._search(place, base, duals, rent + EPSILON, keep, budget)
+            best, left, patterns, _ = self._search(place, base, duals, rent - slack, keep, budget)
             found.append(patterns)
             complete &= left == -np.inf
             excess[place.pool] = max(excess[place.pool], best - rent, left - rent)
         return Priced(join(found), excess, complete)
+
+    def extend(self, duals: Duals, active: Bools) -> Duals:
+        """Set the duals of inactive classes to what they bring beside active ones.
+
+        An estimate to start from: the least class dual at which no pattern of one inactive class
+        and at most one active class has a positive reduced cost.
+        """
+        layout, p, fields = self.layout, self.layout.program, self.layout.items
+        row = duals.row.copy()
+        row[: layout.n_classes][~active] = 0.0
+        base = self.bases(Duals(row, duals.stage))
+        worth = np.zeros(layout.n_classes)
+        for place in self.places:
+            if place.site != ELSEWHERE:
+                continue
+            there = active[fields.job_class[place.items]]
+            roots, others = (part[np.argsort(-base[part], kind="stable")]
+                             for part in (place.items[~there], place.items[there]))
+            items, slots = np.concatenate([roots, others]), min(2, place.slots)
+            top_value = np.full((layout.n_classes, 1), -np.inf)
+            weight = duals.stage[layout.class_stage[fields.job_class[items]]]
+            search(
+                base[items], weight * fields.loss_weight[items],
+                p.group_demand[fields.group[items]], fields.workload[items], fields.limit[items],
+                fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
+                layout.class_size, place.capacity, p.excess, p.excess_unit, p.throughput_coupling,
+                0, len(roots), len(roots), slots, self._rent(place, duals), False,
+                top_value, np.full((layout.n_classes, 1, slots), -1, dtype=np.int64),
+                np.empty(0), np.empty((0, slots), dtype=np.int64), 200_000_000,
+            )
+            worth = np.maximum(worth, top_value[:, 0] - self._rent(place, duals))
+        row[: layout.n_classes][~active] = worth[~active]
+        return Duals(row, duals.stage)
 
     def enumerate(self, duals: Duals, slack: float, limits: Limits, most: int) -> Patterns | None:
         """Return every pattern with reduced cost >= -slack; None if over `most` or out of time."""
@@ -176,7 +215,7 @@ class Pricer:
                 fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
                 layout.class_size,
                 place.capacity, p.excess, unit, p.throughput_coupling,
-                0, place.n_tied if place.site != ELSEWHERE else len(items), place.slots, cutoff,
+                0, place.n_tied if place.site != ELSEWHERE else len(items), 0, place.slots, cutoff,
                 place.slots > 3, top_value, top_items, out_value, out_items, budget,
             )
             if keep or listed >= 0:

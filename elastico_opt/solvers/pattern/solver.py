@@ -17,13 +17,16 @@ nothing and is never used as if it did.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from elastico_opt.formulations.layout import Layout
+from elastico_opt.formulations.matrix import MatrixForm
 from elastico_opt.plan import Plan
 from elastico_opt.program import Program
+from elastico_opt.program.arrays import Floats
 from elastico_opt.solvers.base import (
     TOLERANCE,
     Capability,
@@ -34,16 +37,24 @@ from elastico_opt.solvers.base import (
     Stop,
 )
 from elastico_opt.solvers.greedy import first_fit
+from elastico_opt.solvers.highs import HighsEngine
+from elastico_opt.solvers.pattern.columns import Patterns
 from elastico_opt.solvers.pattern.encode import Encoder
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent
-from elastico_opt.solvers.pattern.integer import matrix_form, selection
-from elastico_opt.solvers.pattern.master import Stage
+from elastico_opt.solvers.pattern.integer import matrix_form, rounding_form, selection
+from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.pricing import Pricer
 from elastico_opt.solvers.pattern.realise import realise
+from elastico_opt.solvers.pattern.tighten import Tightening
 
-#: First slack of the enumeration, as a share of the bound, and its growth.
-FIRST_SLACK, GROWTH = 1e-5, 8.0
+#: First slack of the enumeration (a share of the bound, and of the value of one device), and its
+#: growth.
+FIRST_SLACK, DEVICE_SLACK, GROWTH = 1e-5, 5e-3, 8.0
+#: Bursts of cuts that may pass without a better bound before branching.
+PATIENCE = 1
+#: Most columns in the integer program that rounds an LP point, and its seconds.
+ROUNDING_COLUMNS, ROUNDING_SECONDS = 6_000, 3.0
 #: Patterns beyond which the enumeration is given up.
 MOST_PATTERNS = 4_000_000
 #: Nodes up to which pools are split into nodes when a choice cannot be realised.
@@ -73,6 +84,8 @@ class PatternSolver:
         """Solve the pattern form; see `elastico_opt.solvers.base.Solver`."""
         if stop := limits.reached():
             return Outcome(None, [None] * len(program.priorities), stop)
+        if not program.n_jobs:
+            return Outcome(Plan({}), [], Stop.PROVED)
         run = _Run(program, limits, on_event)
         greedy = first_fit(program)
         for placements in (greedy, None if start is None else program.from_plan(start)):
@@ -142,21 +155,26 @@ class _Run:
         self._note(index, generation)
         self.statistics["rounds"] += generation.rounds
         self.statistics["columns"] += len(generation.master.patterns)
-        slack = FIRST_SLACK * max(1.0, abs(generation.bound))
-        while not (stopped := self._settled(index)):
-            if reached := self.limits.reached():
-                return reached
+        devices = max(1, self.program.n_devices)
+        slack = max(FIRST_SLACK, DEVICE_SLACK / devices) * max(1.0, abs(generation.bound))
+        while not (settled := self._settled(index)):
+            if stopped := self.limits.reached():
+                return stopped
             if generation.duals is None:
                 return Stop.ERROR
-            needed = self._needed(index, generation)
-            exhausted = slack >= needed
-            slack = min(slack, needed)
-            if not self._integer(index, stage, generation, slack):
+            needed = self._needed(index, generation.bound)
+            patterns = generation.columns(min(slack, needed), MOST_PATTERNS)
+            if patterns is None:
                 return self.limits.reached() or Stop.MEMORY_LIMIT
-            if exhausted and not self._settled(index):
+            generation.master.add(patterns)
+            self.statistics["enumerated"] = max(self.statistics["enumerated"], len(patterns))
+            beyond = generation.bound - slack if slack < needed else -np.inf
+            if not self._integer(index, stage, generation.master, beyond):
+                return self.limits.reached() or Stop.ERROR
+            if slack >= needed and not self._settled(index):
                 return self._hopeless(index)
             slack *= GROWTH
-        return stopped
+        return settled
 
     def _hopeless(self, index: int) -> Stop | None:
         """Decide what it means that the integer program is solved and the stage is open."""
@@ -164,31 +182,79 @@ class _Run:
             return Stop.INFEASIBLE
         return None
 
-    def _integer(self, index: int, stage: Stage, generation: Generation, slack: float) -> bool:
-        """Solve the integer program over all patterns within the slack; False when stopped."""
-        from elastico_opt.solvers.highs import HighsEngine
+    def _integer(self, index: int, stage: Stage, master: Master, beyond: float) -> bool:
+        """Solve the integer program over the master's patterns; False when stopped.
 
-        patterns = generation.columns(slack, MOST_PATTERNS)
-        if patterns is None:
+        Solutions with other patterns are worth at most `beyond`.
+        """
+        tightening = Tightening(self.layout, master, self.limits)
+        form = matrix_form(self.layout, master.patterns)
+        start: Floats | None = None
+        stale = 0
+        while stale < PATIENCE:
+            improved = tightening.cut()
+            self._lower(index, max(tightening.bound, beyond))
+            start = self._round(index, stage, master, form, tightening)
+            self._event("cuts")
+            if self._settled(index):
+                return True
+            if tightening.exhausted:
+                break
+            stale = 0 if improved else stale + 1
+        if self.limits.reached():
             return False
-        self.statistics["enumerated"] = max(self.statistics["enumerated"], len(patterns))
+        if self.incumbent.plan is not None and beyond > self.incumbent.values[index]:
+            return True  # the listed patterns cannot close the gap: list more first
+        return self._branch(index, stage, master, tightening, beyond, start)
+
+    def _round(
+        self, index: int, stage: Stage, master: Master, form: MatrixForm, tightening: Tightening
+    ) -> Floats | None:
+        """Round the LP point by a small integer program; offer the plan, return the point."""
+        if not len(tightening.point):
+            return None
+        residual, point, columns = rounding_form(
+            form, tightening.point, tightening.reduced, ROUNDING_COLUMNS
+        )
+        limits = replace(self.limits, deadline=min(self.limits.deadline, time.monotonic() + ROUNDING_SECONDS))
+        answer = HighsEngine(residual, limits).solve(
+            index, tuple(enumerate(stage.floors)), None, lambda objective, bound: None
+        )
+        if answer.vector is None:
+            return None
+        point[columns] += answer.vector
+        self._offer(index, master.patterns, point)
+        return point
+
+    def _branch(
+        self, index: int, stage: Stage, master: Master, tightening: Tightening, beyond: float,
+        start: Floats | None,
+    ) -> bool:
+        """Solve the integer program over the columns that the cuts leave, by branch and cut."""
+        needed = self._needed(index, tightening.bound)
+        kept = tightening.near(needed + 1e-7 * max(1.0, abs(tightening.bound)))
+        patterns = master.patterns.select(kept)
         form = matrix_form(self.layout, patterns)
-        engine = HighsEngine(form, self.limits)
-
-        def report(objective: float | None, bound: float | None) -> None:
-            self._event("integer program")
-
-        floors = tuple(enumerate(stage.floors))
-        answer = engine.solve(index, floors, None, report)
+        if start is not None:
+            n = len(self.layout.static)
+            lost = np.setdiff1d(np.flatnonzero(start[n:]), kept)
+            start = np.concatenate([start[:n], start[n:][kept]]) if not len(lost) else None
+        effort = None if start is None else 0.0  # the start is near the optimum: only prove
+        answer = HighsEngine(form, self.limits, effort).solve(
+            index, tuple(enumerate(stage.floors)), start, lambda objective, bound: None
+        )
         if answer.vector is not None:
-            chosen = selection(self.layout, patterns, answer.vector)
-            self.incumbent.offer(realise(self.layout, chosen, index, self.limits))
+            self._offer(index, patterns, answer.vector)
         if answer.stop is Stop.INFEASIBLE:
-            self._lower(index, generation.bound - slack)
+            self._lower(index, max(beyond, -1.0))
         elif answer.bound is not None:
-            self._lower(index, max(answer.bound, generation.bound - slack))
+            self._lower(index, max(answer.bound, beyond))
         self._event("integer program")
         return answer.stop in (Stop.PROVED, Stop.INFEASIBLE, Stop.GAP_LIMIT)
+
+    def _offer(self, index: int, patterns: Patterns, point: Floats) -> None:
+        chosen = selection(self.layout, patterns, point)
+        self.incumbent.offer(realise(self.layout, chosen, index, self.limits))
 
     # ---- bookkeeping -------------------------------------------------------------------
 
@@ -209,16 +275,16 @@ class _Run:
         if bound < self._bound(index):
             self.bounds[index] = bound
 
-    def _needed(self, index: int, generation: Generation) -> float:
-        """Return the slack at which the integer program holds every better plan."""
+    def _needed(self, index: int, bound: float) -> float:
+        """Return the slack under a bound at which every better plan is held."""
         least = self.incumbent.values[index] if self.incumbent.plan is not None else -1.0
-        return (generation.bound - least) * (1 + 1e-9) + 1e-12
+        return max(bound - least, 0.0) * (1 + 1e-9) + 1e-12
 
     def _settled(self, index: int) -> Stop | None:
         if self.incumbent.plan is None:
             return None
         value, bound = self.incumbent.values[index], self._bound(index)
-        if bound - value <= 0.1 * TOLERANCE * max(1.0, abs(value)):
+        if bound - value <= 0.9 * TOLERANCE * max(1.0, abs(value)):
             return Stop.PROVED
         if bound - value <= self.limits.gap * max(abs(bound), abs(value)):
             return Stop.GAP_LIMIT
