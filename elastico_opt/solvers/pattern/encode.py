@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from elastico_opt.formulations.columns import Patterns, empty_patterns
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
 from elastico_opt.program import Placement
-from elastico_opt.solvers.pattern.columns import Patterns, empty_patterns
 
 Key = tuple[int, int, int, int, int, bool]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.pattern.columns import Patterns
 from elastico_opt.solvers.pattern.master import Master, Stage, lagrangian_bound
 from elastico_opt.solvers.pattern.pricing import EPSILON, Duals, Priced, Pricer
 

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from elastico_opt.formulations.layout import Layout
-from elastico_opt.formulations.matrix import MatrixForm
-from elastico_opt.program.arrays import Floats, Ints
-from elastico_opt.solvers.pattern.columns import (
+from elastico_opt.formulations.columns import (
     Patterns,
     pattern_matrix,
     pattern_values,
     static_matrix,
+    static_values,
 )
-from elastico_opt.solvers.pattern.master import static_values
-
+from elastico_opt.formulations.layout import Layout
+from elastico_opt.formulations.matrix import MatrixForm
+from elastico_opt.program.arrays import Floats, Ints
 
 #: LP values this close below a whole number count as whole.
 _WHOLE = 1e-6

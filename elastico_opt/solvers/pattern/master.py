@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elastico_opt.formulations.layout import Layout
-from elastico_opt.program.arrays import Bools, Floats
-from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.pattern.columns import (
+from elastico_opt.formulations.columns import (
     Patterns,
     empty_patterns,
     join,
     pattern_matrix,
     pattern_values,
     static_matrix,
+    static_values,
 )
+from elastico_opt.formulations.layout import Layout
+from elastico_opt.program.arrays import Bools, Floats
+from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.pattern.pricing import Duals
-
 
 #: HiGHS's numbers for its simplex variants. New columns leave the last point feasible, so the
 #: primal simplex goes on from it (many times faster here); new rows leave it dual feasible.
@@ -176,12 +176,6 @@ def lagrangian_bound(layout: Layout, stage: Stage, duals: Duals, excess: Floats)
         cost = static_matrix(layout).T @ duals.row
         bound += _static_excess(layout, static_values(layout) @ duals.stage - cost)
     return bound
-
-
-def static_values(layout: Layout) -> Floats:
-    """Return (static columns, stages): what each adds to each stage."""
-    static = layout.static
-    return layout.by_stage(static.job_class, static.value, static.places)
 
 
 def _static_excess(layout: Layout, gain: Floats) -> float:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elastico_opt.formulations.columns import pattern_values, static_values
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.pattern.columns import pattern_values
 from elastico_opt.solvers.pattern.integer import Selection
 
 if TYPE_CHECKING:
@@ -138,8 +138,6 @@ class _Packing:
 
     def _value(self) -> None:
         """Maximise the value kept in the present stage; earlier stages must keep theirs."""
-        from elastico_opt.solvers.pattern.master import static_values
-
         layout, static = self.layout, self.layout.static
         pattern_worth, static_worth = pattern_values(layout, self.chosen.patterns), static_values(layout)
         parts: list[tuple[np.ndarray[Any, Any], Any, int]] = [

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from elastico_opt.formulations.columns import (
+    Patterns,
+    empty_patterns,
+    item_host_matrix,
+    join,
+    pattern_values,
+)
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
 from elastico_opt.program.arrays import NEVER, Bools, Floats, Ints
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.pattern.columns import Patterns, empty_patterns, join
 from elastico_opt.solvers.pattern.kernel import search
 
 #: A reduced cost up to here counts as zero.
@@ -239,8 +245,6 @@ class Pricer:
 
     def _undominated_patterns(self, patterns: Patterns, duals: Duals) -> Patterns:
         """Of patterns with equal coefficients in every row keep the most valuable one."""
-        from elastico_opt.solvers.pattern.columns import pattern_values
-
         if len(patterns) == 0 or np.count_nonzero(duals.stage) > 1:
             return patterns
         value = pattern_values(self.layout, patterns) @ duals.stage
@@ -266,9 +270,7 @@ class Pricer:
 def _host_by_item(layout: Layout) -> Any:
     if not len(layout.item_host[0]):
         return None
-    from elastico_opt.solvers.pattern.columns import _item_host
-
-    return _item_host(layout)
+    return item_host_matrix(layout)
 
 
 def _undominated(layout: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:

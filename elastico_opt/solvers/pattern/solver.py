@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.formulations.matrix import MatrixForm
 from elastico_opt.plan import Plan
@@ -38,7 +39,6 @@ from elastico_opt.solvers.base import (
 )
 from elastico_opt.solvers.greedy import first_fit
 from elastico_opt.solvers.highs import HighsEngine
-from elastico_opt.solvers.pattern.columns import Patterns
 from elastico_opt.solvers.pattern.encode import Encoder
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent

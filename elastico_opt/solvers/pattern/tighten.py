@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from elastico_opt.formulations.columns import pattern_matrix, static_matrix
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.program.arrays import Ints
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.pattern.blossom import cut_row, odd_sets
-from elastico_opt.solvers.pattern.columns import pattern_matrix, static_matrix
 from elastico_opt.solvers.pattern.master import Master
 
 #: Rounds of cuts between two attempts to round.

@@ -106,7 +106,7 @@ def pattern_matrix(layout: Layout, patterns: Patterns) -> sparse.csc_matrix:
     columns = [column, column[second], np.arange(n), tied]
     values = [sign, np.full(int(second.sum()), -1.0), np.ones(n), np.ones(len(tied))]
     if len(layout.item_host[0]):
-        host = _item_host(layout)[item].tocoo()
+        host = item_host_matrix(layout)[item].tocoo()
         rows.append(layout.first_host_row + host.col)
         columns.append(column[host.row])
         values.append(host.data)
@@ -116,7 +116,8 @@ def pattern_matrix(layout: Layout, patterns: Patterns) -> sparse.csc_matrix:
     )
 
 
-def _item_host(layout: Layout) -> sparse.csr_matrix:
+def item_host_matrix(layout: Layout) -> sparse.csr_matrix:
+    """Return (items, host rows): the host units that a worker of each item takes."""
     item, row, amount = layout.item_host
     n_host = layout.n_rows - layout.first_host_row
     return sparse.csr_matrix(
@@ -128,3 +129,9 @@ def static_matrix(layout: Layout) -> sparse.csc_matrix:
     """Return the (rows, static columns) coefficients of choices, tasks and CPU tasks."""
     row, column, value = layout.static.entries
     return sparse.csc_matrix((value, (row, column)), shape=(layout.n_rows, len(layout.static)))
+
+
+def static_values(layout: Layout) -> Floats:
+    """Return (static columns, stages): what each adds to each stage."""
+    static = layout.static
+    return layout.by_stage(static.job_class, static.value, static.places)
