@@ -15,11 +15,13 @@ from elastico_opt.solvers.pattern.pricing import EPSILON, Duals, Priced, Pricer
 
 #: Relative distance of bound and LP value at which the LP counts as solved.
 CONVERGED = 1e-9
-#: Patterns kept per job class and round, in bins drawn anew each round.
-BINS = 16
+#: Patterns kept per job class and round, in bins drawn anew each round: most, least, and the
+#: number of patterns a round aims at.
+BINS, FEWEST, PER_ROUND = 16, 4, 30_000
+#: The same for the first round after a warm start.
+FIRST_BINS, FIRST_FEWEST, FIRST_ROUND = 64, 16, 90_000
 #: Classes in the sample that duals are first guessed from.
 SAMPLE = 300
-WARM_BINS = 64
 #: Patterns of the first round: reduced cost down to this share of the highest device price.
 WARM_SLACK = 0.02
 
@@ -42,6 +44,7 @@ class Generation:
         self.master = Master(layout, stage, limits)
         self.bound, self.converged, self.rounds = math.inf, False, 0
         self.duals: Duals | None = None
+        self.bins = max(FEWEST, min(BINS, PER_ROUND // max(1, layout.n_classes)))
 
     def run(self, start: Patterns, on_round: Callable[[], None]) -> None:
         """Generate columns until the LP is solved or a limit is reached."""
@@ -64,7 +67,7 @@ class Generation:
                 return
 
     def _price(self, duals: Duals, slack: float = -EPSILON, bins: int | None = None) -> Priced | None:
-        priced = self.pricer.price(duals, self.limits, bins or BINS, self.rounds, slack=slack)
+        priced = self.pricer.price(duals, self.limits, bins or self.bins, self.rounds, slack=slack)
         self.rounds += 1
         if priced is not None:
             bound = lagrangian_bound(self.layout, self.stage, duals, priced.excess)
@@ -98,7 +101,8 @@ class Generation:
                 break
         if duals is None or self.limits.reached():
             return
-        priced = self._price(self.pricer.extend(duals, active), WARM_SLACK * self._device_worth(duals), WARM_BINS)
+        first = max(FIRST_FEWEST, min(FIRST_BINS, FIRST_ROUND // layout.n_classes))
+        priced = self._price(self.pricer.extend(duals, active), WARM_SLACK * self._device_worth(duals), first)
         if priced is not None:
             self.master.add(priced.patterns)
 

@@ -110,7 +110,10 @@ def rounding_form(
     using.data = np.maximum(using.data, 0.0)
     columns = np.flatnonzero((using.T @ spent == 0) & (form.column_upper > fixed))
     if len(columns) > most:
-        columns = np.sort(columns[np.argsort(-reduced[columns], kind="stable")[:most]])
+        # Ties are many: drawing lots among them keeps every row served.
+        lots = np.random.default_rng(0).random(len(columns))
+        order = np.lexsort((lots, -np.round(reduced[columns], 7)))
+        columns = np.sort(columns[order[:most]])
     residual = MatrixForm(
         rows=form.rows[:, columns],
         row_lower=form.row_lower.copy(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from elastico_opt.formulations.columns import (
     Patterns,
@@ -18,6 +19,7 @@ from elastico_opt.formulations.columns import (
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.program.arrays import Bools, Floats
 from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.pattern.blossom import cut_row
 from elastico_opt.solvers.pattern.pricing import Duals
 
 #: HiGHS's numbers for its simplex variants. New columns leave the last point feasible, so the
@@ -53,6 +55,7 @@ class Master:
         self.layout, self.stage = layout, stage
         self.patterns = empty_patterns()
         self._known: set[bytes] = set()
+        self._cuts: list[tuple[int, ...]] = []
         self._highs = highspy.Highs()
         for option, value in (
             ("output_flag", False), ("threads", 1), ("random_seed", limits.seed % 2**31),
@@ -73,8 +76,14 @@ class Master:
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         self._add(static_matrix(layout), static_values(layout), column_upper)
 
-    def _add(self, matrix: object, values: Floats, upper: Floats) -> None:
-        matrix = stage_matrix(matrix, values, self.stage)
+    def _add(self, matrix: sparse.csc_matrix, values: Floats, upper: Floats) -> None:
+        rows = [matrix]
+        if self.stage.floors:
+            rows.append(sparse.csc_matrix(values[:, : len(self.stage.floors)].T))
+        if self._cuts:
+            cuts = [cut_row(matrix, members) for members in self._cuts]
+            rows.append(sparse.csc_matrix(np.array(cuts)))
+        matrix = sparse.vstack(rows, format="csc")
         n = matrix.shape[1]
         if n:
             self._highs.addCols(
@@ -128,39 +137,17 @@ class Master:
         value = float(self._highs.getInfo().objective_function_value)
         return value, np.array(solution.col_value), np.array(solution.col_dual)
 
-    def perturb(self, most: float, seed: int) -> None:
-        """Raise the value of every pattern by a random amount of at most `most`.
-
-        Ties between patterns are many, and an LP solver wanders among them. Values are only
-        raised, so bounds stay valid and are at most ``most * devices in use`` too large.
-        """
-        n = len(self.layout.static)
-        values = pattern_values(self.layout, self.patterns)[:, self.stage.index]
-        noise = np.random.default_rng(seed).random(len(values)) * most
-        columns = np.arange(n, n + len(values), dtype=np.int32)
-        self._highs.changeColsCost(len(columns), columns, values + noise)
-
-    def add_cut(self, coefficients: Floats, upper: float) -> None:
-        """Add the row ``coefficients · columns <= upper`` over all present columns."""
+    def add_cuts(self, sets: list[tuple[int, ...]], matrix: sparse.csc_matrix) -> None:
+        """Add the odd-set cuts of row sets over all present columns, given by `matrix`."""
         import highspy
 
         self._highs.setOptionValue("simplex_strategy", DUAL)
-        used = np.flatnonzero(coefficients).astype(np.int32)
-        self._highs.addRow(-highspy.kHighsInf, upper, len(used), used, coefficients[used])
-
-    def status(self) -> object:
-        """Return HiGHS's model status."""
-        return self._highs.getModelStatus()
-
-
-def stage_matrix(matrix: object, values: Floats, stage: Stage) -> object:
-    """Append the rows that keep the values of higher tiers."""
-    from scipy import sparse
-
-    if not stage.floors:
-        return matrix
-    floors = sparse.csc_matrix(values[:, : len(stage.floors)].T)
-    return sparse.vstack([matrix, floors], format="csc")
+        for members in sets:
+            coefficients = cut_row(matrix, members)
+            used = np.flatnonzero(coefficients).astype(np.int32)
+            upper = float(np.floor(self.layout.row_upper[list(members)].sum() / 2))
+            self._highs.addRow(-highspy.kHighsInf, upper, len(used), used, coefficients[used])
+        self._cuts += sets
 
 
 def lagrangian_bound(layout: Layout, stage: Stage, duals: Duals, excess: Floats) -> float:

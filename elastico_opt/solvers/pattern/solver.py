@@ -48,9 +48,10 @@ from elastico_opt.solvers.pattern.pricing import Pricer
 from elastico_opt.solvers.pattern.realise import realise
 from elastico_opt.solvers.pattern.tighten import Tightening
 
-#: First slack of the enumeration (a share of the bound, and of the value of one device), and its
-#: growth.
-FIRST_SLACK, DEVICE_SLACK, GROWTH = 1e-5, 5e-3, 8.0
+#: First slack of the enumeration as a share of the value of one device, and its growth.
+FIRST_SLACK, GROWTH = 5e-3, 8.0
+#: Bursts of cuts and roundings before patterns are listed.
+DIVES = 3
 #: Bursts of cuts that may pass without a better bound before branching.
 PATIENCE = 1
 #: Most columns in the integer program that rounds an LP point, and its seconds.
@@ -156,12 +157,13 @@ class _Run:
         self.statistics["rounds"] += generation.rounds
         self.statistics["columns"] += len(generation.master.patterns)
         devices = max(1, self.program.n_devices)
-        slack = max(FIRST_SLACK, DEVICE_SLACK / devices) * max(1.0, abs(generation.bound))
+        if generation.duals is None:
+            return self.limits.reached() or Stop.ERROR
+        self._dive(index, stage, generation.master)
+        slack = FIRST_SLACK * max(1.0, abs(generation.bound)) / max(1, self.program.n_devices)
         while not (settled := self._settled(index)):
             if stopped := self.limits.reached():
                 return stopped
-            if generation.duals is None:
-                return Stop.ERROR
             needed = self._needed(index, generation.bound)
             patterns = generation.columns(min(slack, needed), MOST_PATTERNS)
             if patterns is None:
@@ -175,6 +177,23 @@ class _Run:
                 return self._hopeless(index)
             slack *= GROWTH
         return settled
+
+    def _dive(self, index: int, stage: Stage, master: Master) -> None:
+        """Look for a good plan among the master's patterns, cutting off what cannot be whole.
+
+        No bound comes of it: other patterns may be better. A good incumbent makes the list of
+        patterns short that the proof needs.
+        """
+        tightening = Tightening(self.layout, master, self.limits)
+        form = matrix_form(self.layout, master.patterns)
+        for _ in range(DIVES):
+            if self.limits.reached() or self._settled(index):
+                return
+            tightening.cut()
+            self._round(index, stage, master, form, tightening)
+            self._event("rounding")
+            if tightening.exhausted:
+                return
 
     def _hopeless(self, index: int) -> Stop | None:
         """Decide what it means that the integer program is solved and the stage is open."""

@@ -11,9 +11,9 @@ from scipy import sparse
 
 from elastico_opt.formulations.columns import pattern_matrix, static_matrix
 from elastico_opt.formulations.layout import Layout
-from elastico_opt.program.arrays import Ints
+from elastico_opt.program.arrays import Floats, Ints
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.pattern.blossom import cut_row, odd_sets
+from elastico_opt.solvers.pattern.blossom import odd_sets
 from elastico_opt.solvers.pattern.master import Master
 
 #: Rounds of cuts between two attempts to round.
@@ -23,7 +23,7 @@ _SAME = 1e-10
 
 
 class Tightening:
-    """Adds odd-set cuts to a converged master and keeps the best bound and its reduced costs.
+    """Adds odd-set cuts to a converged master and keeps the best LP value and its reduced costs.
 
     Attributes
     ----------
@@ -39,12 +39,11 @@ class Tightening:
 
     def __init__(self, layout: Layout, master: Master, limits: Limits) -> None:
         self.layout, self.master, self.limits = layout, master, limits
-        matrix = sparse.hstack(
+        self._matrix = sparse.hstack(
             [static_matrix(layout), pattern_matrix(layout, master.patterns)], format="csc"
         )
-        site_rows = np.arange(layout.first_site_row, layout.first_host_row)
-        rows = np.concatenate([np.arange(layout.n_classes), site_rows])
-        self._matrix, self._upper = matrix[rows], layout.row_upper[rows]
+        sites = np.arange(layout.first_site_row, layout.first_host_row)
+        self._rows = np.concatenate([np.arange(layout.n_classes), sites])
         self._known: set[tuple[int, ...]] = set()
         self.bound, self.exhausted = np.inf, False
         self.point, self.reduced = np.zeros(0), np.zeros(0)
@@ -52,26 +51,31 @@ class Tightening:
     def cut(self) -> bool:
         """Solve and cut for a while; return whether the bound improved."""
         before = self.bound
+        rows, upper = self._matrix[self._rows], self.layout.row_upper[self._rows]
         for _ in range(ROUNDS):
             solved = None if self.limits.reached() else self.master.relaxation(self.limits)
             if solved is None:
                 self.exhausted = True
                 break
-            value, self.point, reduced = solved
-            # Reduced costs are <= 0 only up to a tolerance: what that could hide is added.
-            hidden = max(0.0, float(reduced.max(initial=0.0)))
-            value += hidden * float(self.layout.pool_size.sum() + self.layout.class_size.sum())
-            if value < self.bound:
-                self.bound, self.reduced = value, reduced
-            found = set(odd_sets(self._matrix, self._upper, self.point)) - self._known
+            self._take(*solved)
+            found = {
+                tuple(int(r) for r in self._rows[list(members)])
+                for members in odd_sets(rows, upper, self.point)
+            } - self._known
             if not found:
                 self.exhausted = True
                 break
             self._known |= found
-            for members in sorted(found):
-                upper = np.floor(self._upper[list(members)].sum() / 2)
-                self.master.add_cut(cut_row(self._matrix, members), float(upper))
+            self.master.add_cuts(sorted(found), self._matrix)
         return self.bound < before - _SAME * max(1.0, abs(before))
+
+    def _take(self, value: float, point: Floats, reduced: Floats) -> None:
+        # Reduced costs are <= 0 only up to a tolerance: what that could hide is added.
+        hidden = max(0.0, float(reduced.max(initial=0.0)))
+        value += hidden * float(self.layout.pool_size.sum() + self.layout.class_size.sum())
+        self.point = point
+        if value < self.bound:
+            self.bound, self.reduced = value, reduced
 
     def near(self, slack: float) -> Ints:
         """Return the patterns whose reduced cost is within `slack` of zero."""
