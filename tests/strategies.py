@@ -22,6 +22,7 @@ Json = dict[str, Any]
 RATES = ["1", "2", "3", "2", "0.1", "2.37", "310.0", "1e3", "540"]
 WEIGHTS = ["1", "1", "2", "0.5", "3.3", "1500m", "0"]
 SLOWDOWNS = ["1", "1.1", "1.12", "1.25", "1.3", "1.5", "2", "4", "1.0007"]
+MILD = ["1.1", "1", "1.05", "1.2", "1.12", "1.3"]
 LIMITS = ["1", "1.12", "1.3", "1.37", "1.5", "2"]
 COSTS = ["0", "0.1", "0.25", "1", "0.033"]
 PENALTIES = ["1", "0", "0.5", "2.5"]
@@ -45,6 +46,7 @@ class Dials:
     tiers: bool = True
     interference: bool = True
     limits: bool = True  # throughput floors and slowdown limits
+    crowded: bool = False  # memory never short, slowdowns always known: sharing decides
     max_residents: tuple[int | None, ...] = (2, None, 3, 1, 2)
     coupling: str | None = None  # None: either
     objective: str | None = None
@@ -63,7 +65,7 @@ def snapshot_data(**dials: Any) -> SearchStrategy[Json]:
 @st.composite
 def _snapshot(draw: DrawFn, dials: Dials) -> Json:
     units = {r: draw(st.sampled_from(UNITS)) for r in ("memory", "sm", "cpu")}
-    named = draw(st.sampled_from([["memory"], ["memory", "sm"], []]))
+    named = [] if dials.crowded else draw(st.sampled_from([["memory"], ["memory", "sm"], []]))
     types = {
         name: _without_none(
             capacity={r: _amount(draw, draw(st.integers(2, 5)), units[r]) for r in named},
@@ -77,8 +79,8 @@ def _snapshot(draw: DrawFn, dials: Dials) -> Json:
         for number in range(draw(st.sampled_from(_counts(dials.max_jobs))))
     ]
     data: Json = {"schema": SCHEMA, "gpu_types": types, "nodes": nodes, "jobs": jobs}
-    if dials.interference and not _rarely(draw, 4):
-        data["interference"] = draw(_interference(jobs))
+    if dials.crowded or (dials.interference and not _rarely(draw, 4)):
+        data["interference"] = draw(_interference(jobs, dials.crowded))
     data["policy"] = draw(_policy(dials))
     return data
 
@@ -190,7 +192,7 @@ def _task(draw: DrawFn, dials: Dials, gpus: SearchStrategy[int], units: dict[str
     task: Json = {"gpus": draw(gpus)}
     if task["gpus"]:
         asked = [r for r in units if r != "cpu" and not _rarely(draw, 3)]
-        if _rarely(draw, 12):
+        if _rarely(draw, 12) and not dials.crowded:
             asked.append("rare")  # a resource that no device names
         task["gpu"] = {
             r: _amount(draw, draw(st.sampled_from([1, 2, 0, 1, 3])), units.get(r, "1"))
@@ -228,14 +230,15 @@ def _device_names(node: Json) -> list[int | str]:
 
 
 @st.composite
-def _interference(draw: DrawFn, jobs: list[Json]) -> Json:
+def _interference(draw: DrawFn, jobs: list[Json], crowded: bool) -> Json:
     keys = sorted(
         {p.get("workload", f"{job['name']}/{p['name']}") for job in jobs for p in job["profiles"]}
     )
     pairs = [(a, b) for i, a in enumerate(keys) for b in keys[i:]]
-    slowdown = st.sampled_from([*SLOWDOWNS, None]).map(_number)
+    slowdown = st.sampled_from(MILD if crowded else [*SLOWDOWNS, None]).map(_number)
     table = []
-    for a, b in draw(st.lists(st.sampled_from(pairs), unique=True, max_size=8)):
+    rows = st.lists(st.sampled_from(pairs), unique=True, max_size=8)
+    for a, b in pairs[:12] if crowded else draw(rows):
         mine, theirs = draw(slowdown), draw(slowdown)
         flip = draw(st.booleans())
         row = [mine, mine if a == b else theirs]

@@ -40,12 +40,14 @@ EXACT = registered.exact()
 HEURISTIC = [name for name in registered.available() if name not in EXACT]
 
 _PLAIN = {"gangs": False, "host": False, "eligibility": False, "running": False, "tiers": False}
+_CROWDED = {**_PLAIN, "crowded": True, "must_place": False, "max_nodes": 1}
 FAMILIES = {
     "everything": snapshots(),
     "pairs on like GPUs": snapshots(
         **_PLAIN, max_jobs=5, max_nodes=1, must_place=False, max_residents=(2,)
     ),
-    "three on a GPU": snapshots(**_PLAIN, max_devices=2, max_residents=(3, None)),
+    "three on a GPU": snapshots(**_CROWDED, max_jobs=5, max_devices=2, max_residents=(3, None)),
+    "slowed gangs": snapshots(**_CROWDED | {"gangs": True}, max_devices=3, max_residents=(2, 3)),
     "gangs and hosts": snapshots(running=False, interference=False, tiers=False),
     "running jobs": snapshots(gangs=False, host=False, tiers=False),
     "running gangs": snapshots(max_jobs=3, tiers=False),
