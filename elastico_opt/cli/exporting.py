@@ -17,19 +17,26 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: elastico-opt export mps snapshot.json -o model.mps")
 def export() -> None:
-    """Write the joint program of a snapshot as a file for other solvers."""
+    """Write the program of a snapshot as a file for other solvers."""
 
 
 def _format_command(form: str, title: str) -> click.Command:
     @click.command(
         form,
         short_help=f"Write {title}.",
-        help=f"Write the joint program of SNAPSHOT as {title}.\n\n"
+        help=f"Write the program of SNAPSHOT as {title}.\n\n"
         "Names in it are made safe; the name map says what each stands for. A file has one "
         "objective: with several priorities the highest, unless --priority says otherwise.",
         epilog=f"Example: elastico-opt export {form} snapshot.json -o model.{form}",
     )
     @click.argument("snapshot", type=click.Path(path_type=Path, allow_dash=True))
+    @click.option(
+        "--formulation",
+        type=click.Choice(["joint", "pattern"]),
+        default="joint",
+        show_default=True,
+        help="Which statement of the program; the pattern form lists every pattern.",
+    )
     @click.option("--priority", type=int, help="Maximise the value of this priority.")
     @click.option(
         "--keep",
@@ -46,10 +53,10 @@ def _format_command(form: str, title: str) -> click.Command:
     @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
                   help="Write to FILE instead of standard output.")  # fmt: skip
     def command(
-        snapshot: Path, priority: int | None, keep: tuple[str, ...], names: Path | None,
-        output: Path | None,
+        snapshot: Path, formulation: str, priority: int | None, keep: tuple[str, ...],
+        names: Path | None, output: Path | None,
     ) -> None:  # fmt: skip
-        _export(form, snapshot, priority, keep, names, output)
+        _export(form, snapshot, formulation, priority, keep, names, output)
 
     return command
 
@@ -59,12 +66,10 @@ export.add_command(_format_command("lp", "an LP file"))
 
 
 def _export(
-    form: str, path: Path, priority: int | None, keep: tuple[str, ...], names: Path | None,
-    output: Path | None,
+    form: str, path: Path, formulation: str, priority: int | None, keep: tuple[str, ...],
+    names: Path | None, output: Path | None,
 ) -> None:  # fmt: skip
-    from elastico_opt.formulations.export import lp_lines, mps_lines, name_form
-    from elastico_opt.formulations.joint import build
-    from elastico_opt.formulations.matrix import lower
+    from elastico_opt.formulations.export import lp_lines, mps_lines, named_program
     from elastico_opt.program import compile_program
     from elastico_opt.reading import read_snapshot
 
@@ -77,11 +82,18 @@ def _export(
     floors = [(_tier(program, level), value) for level, value in map(_floor, keep)]
     if len(program.priorities) > 1 and priority is None:
         say(f"note: the objective is the value of priority {program.priorities[0]} only")
-    named = name_form(lower(build(program)), tier, floors, program)
+    if formulation == "pattern" and _may_be_uneven(program):
+        say("note: the file bounds plans: a gang's slowdown is the mean over its GPUs in it")
+    named = named_program(program, formulation, tier, floors)
     lines = mps_lines(named) if form == "mps" else lp_lines(named)
     emit("\n".join(lines), output)
     if names is not None:
         emit(_json(named.name_map()), names)
+
+
+def _may_be_uneven(program: Program) -> bool:
+    """Whether a gang could be slowed on some of its devices more than on others."""
+    return bool((program.option_workers > 1).any() and (program.excess != 0).any())
 
 
 def _tier(program: Program, priority: int) -> int:

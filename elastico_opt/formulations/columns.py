@@ -1,4 +1,8 @@
-"""Patterns as columns: their exact values and their coefficients in the rows of the layout."""
+"""Patterns as columns: their exact values and their coefficients in the rows of the layout.
+
+The arrays that the solver works on. `elastico_opt.formulations.pattern` states the same program in
+Pyomo; a test compares the two number by number.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
+from elastico_opt.formulations.matrix import Name
 from elastico_opt.program.arrays import Floats, Ints
 
 
@@ -101,8 +106,12 @@ def pattern_matrix(layout: Layout, patterns: Patterns) -> sparse.csc_matrix:
     sign = np.where(items.linked[item], -1.0, 1.0)
     second = items.row2[item] >= 0
     tied = np.flatnonzero(patterns.site != ELSEWHERE)
-    rows = [items.row[item], items.row2[item[second]], layout.first_pool_row + patterns.pool,
-            layout.first_site_row + patterns.site[tied]]
+    rows = [
+        items.row[item],
+        items.row2[item[second]],
+        layout.first_pool_row + patterns.pool,
+        layout.first_site_row + patterns.site[tied],
+    ]
     columns = [column, column[second], np.arange(n), tied]
     values = [sign, np.full(int(second.sum()), -1.0), np.ones(n), np.ones(len(tied))]
     if len(layout.item_host[0]):
@@ -135,3 +144,41 @@ def static_values(layout: Layout) -> Floats:
     """Return (static columns, stages): what each adds to each stage."""
     static = layout.static
     return layout.by_stage(static.job_class, static.value, static.places)
+
+
+def static_upper(layout: Layout) -> Floats:
+    """Return finite bounds: a task or CPU column serves at most all jobs of its class."""
+    static, p = layout.static, layout.program
+    if not len(static):
+        return np.zeros(0)
+    count = p.group_count[np.maximum(static.group, 0)] * layout.class_size[static.job_class]
+    return np.minimum(static.upper, np.where(static.group >= 0, count, np.inf))
+
+
+def most_copies(layout: Layout, columns: sparse.csc_matrix) -> Floats:
+    """Return how often each pattern could be used at most, by its tightest row."""
+    entries = columns.tocoo()
+    using = entries.data > 0
+    most = np.full(columns.shape[1], np.inf)
+    np.minimum.at(
+        most, entries.col[using], layout.row_upper[entries.row[using]] // entries.data[using]
+    )
+    return most
+
+
+def column_names(layout: Layout, n_patterns: int) -> tuple[Name, ...]:
+    """Return the names of the static columns and the patterns in the stated program."""
+    static = tuple(("x", (kind, i)) for i, kind in enumerate(layout.static.kind))
+    return static + tuple(("y", i) for i in range(n_patterns))
+
+
+def row_names(layout: Layout) -> tuple[Name, ...]:
+    """Return the names of the rows in the stated program, in the order of the layout."""
+    n_host = len(layout.program.host_resources)
+    return (
+        *(("job_class", c) for c in range(layout.n_classes)),
+        *(("link", i) for i in range(layout.first_pool_row - layout.n_classes)),
+        *(("pool", k) for k in range(layout.n_pools)),
+        *(("site", s) for s in range(len(layout.site_device))),
+        *(("host", (n, h)) for n in range(len(layout.pool_nodes)) for h in range(n_host)),
+    )

@@ -1,4 +1,4 @@
-"""Write the joint form as an MPS or LP file, for any other solver.
+"""Write the joint or the pattern form as an MPS or LP file, for any other solver.
 
 Names in the file are safe (letters, digits, underscores, dots) and unique, whatever jobs and
 nodes are called; a map gives back what each stands for. Every column has both its bounds written,
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from elastico_opt.errors import InputError
-from elastico_opt.formulations.labels import label
+from elastico_opt.formulations.enumeration import all_patterns
+from elastico_opt.formulations.labels import label, pattern_label
+from elastico_opt.formulations.layout import Layout, node_coupled
 from elastico_opt.formulations.matrix import MatrixForm, Name
 from elastico_opt.program import Program
 from elastico_opt.program.arrays import Floats, Ints
@@ -77,6 +79,7 @@ def name_form(
     tier: int = 0,
     floors: Iterable[tuple[int, float]] = (),
     program: Program | None = None,
+    labelled: Callable[[Name], str] | None = None,
 ) -> NamedForm:
     """Choose the objective of a tier and name everything safely.
 
@@ -89,6 +92,8 @@ def name_form(
         Higher tiers whose objective shall stay at least at a value; one row each.
     program : Program, optional
         Names then hold job, profile, node and device; without it they hold indices.
+    labelled : callable, optional
+        Returns what a column or row stands for; by default what the joint form means by it.
 
     Raises
     ------
@@ -103,7 +108,7 @@ def name_form(
     def names(keys: Sequence[Name]) -> tuple[str, ...]:
         found = []
         for key in keys:
-            text = label(program, key)
+            text = labelled(key) if labelled is not None else label(program, key)
             found.append(safe.unique(text))
             labels[found[-1]] = text
         return tuple(found)
@@ -145,10 +150,53 @@ def _index(index: Any) -> Any:
     return list(index) if isinstance(index, tuple) else index
 
 
+def named_program(
+    program: Program,
+    formulation: str = "joint",
+    tier: int = 0,
+    floors: Iterable[tuple[int, float]] = (),
+) -> NamedForm:
+    """Return a formulation of a program with safe names.
+
+    The pattern form holds every pattern. Where host resources or tasks with several devices tie
+    the devices of a node together, each node is a pool of its own, so that nothing is relaxed.
+
+    Parameters
+    ----------
+    program : Program
+    formulation : {"joint", "pattern"}
+    tier, floors
+        See `name_form`.
+
+    Raises
+    ------
+    InputError
+        For a tier that does not exist, or more patterns than a file should have.
+    UnsupportedError
+        When the joint form cannot express the program.
+    """
+    from elastico_opt.formulations import joint, pattern
+    from elastico_opt.formulations.matrix import lower
+
+    if formulation == "joint":
+        return name_form(lower(joint.build(program)), tier, floors, program)
+    split = range(program.n_nodes) if node_coupled(program) else ()
+    layout = Layout.build(program, split)
+    patterns = all_patterns(layout)
+    form = lower(pattern.build_tiers(layout, patterns))
+    return name_form(
+        form, tier, floors, labelled=lambda name: pattern_label(layout, patterns, name)
+    )
+
+
 def write_model(
-    program: Program, path: str | Path, tier: int = 0, floors: Iterable[tuple[int, float]] = ()
+    program: Program,
+    path: str | Path,
+    tier: int = 0,
+    floors: Iterable[tuple[int, float]] = (),
+    formulation: str = "joint",
 ) -> Path:
-    """Write the joint form of a program, and the map of its names beside it.
+    """Write a formulation of a program, and the map of its names beside it.
 
     Parameters
     ----------
@@ -157,6 +205,7 @@ def write_model(
         Ends in ``.mps`` or ``.lp``.
     tier, floors
         See `name_form`.
+    formulation : {"joint", "pattern"}
 
     Returns
     -------
@@ -166,18 +215,15 @@ def write_model(
     Raises
     ------
     InputError
-        For another ending, or a tier that does not exist.
+        For another ending, a tier that does not exist, or more patterns than a file should have.
     UnsupportedError
         When the joint form cannot express the program.
     """
-    from elastico_opt.formulations.joint import build
-    from elastico_opt.formulations.matrix import lower
-
     path = Path(path)
     writers = {".mps": mps_lines, ".lp": lp_lines}
     if path.suffix.lower() not in writers:
         raise InputError(f"{path}: a model file ends in .mps or .lp: rename it")
-    named = name_form(lower(build(program)), tier, floors, program)
+    named = named_program(program, formulation, tier, floors)
     names = path.with_name(path.name + ".names.json")
     with path.open("w", encoding="ascii", newline="\n") as file:
         file.writelines(line + "\n" for line in writers[path.suffix.lower()](named))

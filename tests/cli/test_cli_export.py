@@ -71,3 +71,42 @@ def test_priorities(run: Any, write: Any, tmp_path: Path) -> None:
         done = run("export", "lp", snapshot, *args)
         assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["mps", "lp"])
+def test_the_pattern_form(run: Any, write: Any, tmp_path: Path, form: str) -> None:
+    """The same optimum from every pattern listed, named by who shares a GPU."""
+    done = run("export", form, write(DATA), "--formulation", "pattern", "-o", f"m.{form}")
+    assert (done.exit_code, done.output) == (0, "")
+    assert optimum(tmp_path / f"m.{form}") == 5
+    columns = json.loads((tmp_path / f"m.{form}.names.json").read_text())["columns"]
+    assert "y[gpu node 1:A:a_b/p+a/b/p]" in {entry["label"] for entry in columns.values()}
+
+
+def test_the_pattern_form_keeps_priorities_apart(run: Any, write: Any, tmp_path: Path) -> None:
+    """`--priority` and `--keep` mean the same in both forms."""
+    keep = ["--priority", 0, "--keep", "2=3", "--keep", "1=2", "--formulation", "pattern"]
+    run("export", "mps", write(TIERS), *keep, "-o", "kept.mps")
+    assert optimum(tmp_path / "kept.mps") == 0
+
+
+def test_too_many_patterns_are_one_line_of_error(
+    run: Any, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty small jobs on a GPU without limits have 2^50 patterns: refused, with the remedy."""
+    small = [{**DATA["jobs"][0], "name": f"j{i}", "weight": i + 1} for i in range(50)]
+    small = [{**job, "profiles": [{"name": "p", "throughput": 1}]} for job in small]
+    done = run("export", "lp", write({**DATA, "jobs": small}), "--formulation", "pattern")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "more than 100,000 patterns: use fewer jobs" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bound_is_called_a_bound(run: Any, write: Any) -> None:
+    """A gang that may be slowed on one GPU only: the file's optimum may exceed every plan."""
+    gang = {"name": "p", "tasks": [{"count": 2}], "throughput": 1}
+    data = {**DATA, "interference": {"default": 1.5},
+            "jobs": [{"name": "a", "profiles": [gang]}, *DATA["jobs"]]}  # fmt: skip
+    done = run("export", "lp", write(data), "--formulation", "pattern")
+    assert "bounds plans" in done.stderr
+    assert "bounds plans" not in run("export", "lp", write(data)).stderr

@@ -9,9 +9,13 @@ from scipy import sparse
 
 from elastico_opt.formulations.columns import (
     Patterns,
+    column_names,
+    most_copies,
     pattern_matrix,
     pattern_values,
+    row_names,
     static_matrix,
+    static_upper,
     static_values,
 )
 from elastico_opt.formulations.layout import Layout
@@ -32,11 +36,14 @@ class Selection:
 
 
 def matrix_form(layout: Layout, patterns: Patterns) -> MatrixForm:
-    """Return the pattern program over given patterns; one tier per stage of the layout."""
+    """Return the pattern program over given patterns; one tier per stage of the layout.
+
+    It is `elastico_opt.formulations.pattern.build` as arrays, without the constants for evictions.
+    """
     columns = pattern_matrix(layout, patterns)
     rows = sparse.csr_array(sparse.hstack([static_matrix(layout), columns], format="csr"))
     values = np.vstack([static_values(layout), pattern_values(layout, patterns)])
-    upper = np.concatenate([_static_upper(layout), _most_copies(layout, columns)])
+    upper = np.concatenate([static_upper(layout), most_copies(layout, columns)])
     return MatrixForm(
         rows=rows,
         row_lower=np.full(layout.n_rows, -np.inf),
@@ -46,31 +53,10 @@ def matrix_form(layout: Layout, patterns: Patterns) -> MatrixForm:
         integer=np.ones(len(upper), dtype=bool),
         objectives=values.T.copy(),
         offsets=np.zeros(layout.n_stages),
-        columns=tuple(("static", i) for i in range(len(layout.static)))
-        + tuple(("pattern", i) for i in range(len(patterns))),
-        row_names=tuple(("row", i) for i in range(layout.n_rows)),
+        columns=column_names(layout, len(patterns)),
+        row_names=row_names(layout),
         constants={},
     )
-
-
-def _static_upper(layout: Layout) -> Floats:
-    """Return finite bounds: a task or CPU column serves at most all jobs of its class."""
-    static, p = layout.static, layout.program
-    if not len(static):
-        return np.zeros(0)
-    count = p.group_count[np.maximum(static.group, 0)] * layout.class_size[static.job_class]
-    return np.minimum(static.upper, np.where(static.group >= 0, count, np.inf))
-
-
-def _most_copies(layout: Layout, columns: sparse.csc_matrix) -> Floats:
-    """Return how often each pattern could be used at most, by its tightest row."""
-    entries = columns.tocoo()
-    using = entries.data > 0
-    most = np.full(columns.shape[1], np.inf)
-    np.minimum.at(
-        most, entries.col[using], layout.row_upper[entries.row[using]] // entries.data[using]
-    )
-    return most
 
 
 def selection(layout: Layout, patterns: Patterns, vector: Floats) -> Selection:
