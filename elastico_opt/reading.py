@@ -16,11 +16,29 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 
+from elastico_opt.collector import paused_collector
 from elastico_opt.errors import InputError
-from elastico_opt.snapshot import Current, Gpu, GpuType, Interference, Job, Node, PairSlowdown
-from elastico_opt.snapshot import PlacedTask, Policy, Profile, Snapshot, Task, nearest
+from elastico_opt.snapshot import (
+    Current,
+    Gpu,
+    GpuType,
+    Interference,
+    Job,
+    Node,
+    PairSlowdown,
+    PlacedTask,
+    Policy,
+    Profile,
+    Snapshot,
+    Task,
+    nearest,
+)
 
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -74,7 +92,9 @@ def parse_json(text: str, source: str) -> Any:
 
 
 def _refuse(constant: str) -> Decimal:
-    return Decimal(constant)  # refused as a quantity, with its place; JSON proper has no such number
+    return Decimal(
+        constant
+    )  # refused as a quantity, with its place; JSON proper has no such number
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,6 +119,11 @@ def read_snapshot(path: str | Path) -> Snapshot:
 
 def parse_snapshot(data: bytes | str | Mapping[str, Any], source: str = "snapshot") -> Snapshot:
     """Validate a snapshot given as bytes, JSON text or plain data; see `read_snapshot`."""
+    with paused_collector():
+        return _parse(data, source)
+
+
+def _parse(data: bytes | str | Mapping[str, Any], source: str) -> Snapshot:
     if isinstance(data, bytes):
         data = decode_text(data, source)
     raw = parse_json(data, source) if isinstance(data, str) else data
@@ -121,9 +146,7 @@ def snapshot_json(snapshot: Snapshot, indent: int | None = 1) -> str:
     """Write a snapshot as JSON text that reads back to an equal snapshot."""
     data = snapshot.to_dict()
     try:
-        return json.dumps(
-            data, indent=indent, ensure_ascii=False, allow_nan=False, default=_opaque
-        )
+        return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=_opaque)
     except ValueError:  # a NaN under `knobs` or `annotations`
         return json.dumps(_finite(data), indent=indent, ensure_ascii=False, default=_opaque)
 
@@ -174,13 +197,24 @@ _MESSAGES = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
     "too_long": "has too many items",
 }
 _LISTS = {"nodes": "node", "jobs": "job", "profiles": "profile"}
 _UNION_TAGS = frozenset({"count", "list", "int", "str"})
 _KNOWN: tuple[type[BaseModel], ...] = (
-    Snapshot, GpuType, Gpu, Node, Task, Profile, PlacedTask, Current, Job, PairSlowdown,
-    Interference, Policy,
+    Snapshot,
+    GpuType,
+    Gpu,
+    Node,
+    Task,
+    Profile,
+    PlacedTask,
+    Current,
+    Job,
+    PairSlowdown,
+    Interference,
+    Policy,
 )
 
 
@@ -213,8 +247,11 @@ def _place(loc: Iterable[Any], raw: Any, message: str) -> str:
             raw = raw[step] if isinstance(raw, (list, tuple)) and step < len(raw) else None
             name = raw.get("name") if isinstance(raw, Mapping) else None
             if field in _LISTS:
-                parts.append(f"{_LISTS[field]} {name!r}" if isinstance(name, str)
-                             else f"{_LISTS[field]} number {step + 1}")
+                parts.append(
+                    f"{_LISTS[field]} {name!r}"
+                    if isinstance(name, str)
+                    else f"{_LISTS[field]} number {step + 1}"
+                )
                 field = ""
             else:
                 field += f"[{step}]"
@@ -237,4 +274,12 @@ def _siblings(loc: list[Any]) -> list[str]:
 
 
 def _words(text: str) -> set[str]:
-    return set(text.replace("[", " ").replace("]", " ").replace(".", " ").replace("'", " ").replace(",", " ").replace(">", " ").split())
+    return set(
+        text.replace("[", " ")
+        .replace("]", " ")
+        .replace(".", " ")
+        .replace("'", " ")
+        .replace(",", " ")
+        .replace(">", " ")
+        .split()
+    )

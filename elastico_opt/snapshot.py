@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -30,7 +30,7 @@ from pydantic import (
 
 from elastico_opt.units import parse_count, parse_quantity, plain_number
 
-SCHEMA = "elastico-opt/snapshot@1"
+SCHEMA: Final = "elastico-opt/snapshot@1"
 
 _QUANTITY_SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
@@ -63,12 +63,6 @@ def _plain_throughput(value: Fraction | dict[str, Fraction]) -> Any:
     return {gpu_type: plain_number(rate) for gpu_type, rate in value.items()}
 
 
-def _name(value: str) -> str:
-    if not value:
-        raise ValueError("must not be empty")
-    return value
-
-
 def _optional(parse: Any) -> Any:
     return PlainValidator(lambda value: None if value is None else parse(value))
 
@@ -76,13 +70,11 @@ def _optional(parse: Any) -> Any:
 _PLAIN = PlainSerializer(lambda value: None if value is None else plain_number(value))
 _QUANTITY_OR_NULL = WithJsonSchema({"anyOf": [*_QUANTITY_SCHEMA["anyOf"], {"type": "null"}]})
 
-Name = Annotated[StrictStr, BeforeValidator(_name)]
+Name = Annotated[StrictStr, Field(min_length=1)]
 Quantity = Annotated[
     Fraction, PlainValidator(parse_quantity), _PLAIN, WithJsonSchema(_QUANTITY_SCHEMA)
 ]
-OptionalQuantity = Annotated[
-    Fraction | None, _optional(parse_quantity), _PLAIN, _QUANTITY_OR_NULL
-]
+OptionalQuantity = Annotated[Fraction | None, _optional(parse_quantity), _PLAIN, _QUANTITY_OR_NULL]
 Slowdown = Annotated[Fraction | None, _optional(_slowdown), _PLAIN, _QUANTITY_OR_NULL]
 Count = Annotated[
     int, PlainValidator(parse_count), WithJsonSchema({"type": "integer", "minimum": 0})
@@ -105,7 +97,9 @@ class _Model(BaseModel):
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed, validated like the original."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
+        return type(self)(
+            **{**{name: getattr(self, name) for name in self.model_fields_set}, **changes}
+        )
 
 
 class GpuType(_Model):
@@ -149,9 +143,15 @@ class Node(_Model):
     def devices(self) -> tuple[Gpu, ...]:
         """Return the devices, a bare count written out with the indices as ids."""
         if isinstance(self.gpus, int):
-            return tuple(Gpu.model_construct(id=str(i), type=None, capacity=None, group=None)
-                         for i in range(self.gpus))
+            return _plain_devices(self.gpus)
         return self.gpus
+
+
+@lru_cache(maxsize=64)
+def _plain_devices(count: int) -> tuple[Gpu, ...]:
+    return tuple(
+        Gpu.model_construct(id=str(i), type=None, capacity=None, group=None) for i in range(count)
+    )
 
 
 class Task(_Model):
@@ -165,6 +165,7 @@ class Task(_Model):
 
 
 _INLINE = ("gpus", "gpu", "host", "exclusive")
+_ONE_TASK: dict[str, Any] = {"count": 1, "gpus": 1, "gpu": {}, "host": {}, "exclusive": False}
 
 
 class Profile(_Model):
@@ -188,19 +189,23 @@ class Profile(_Model):
         if self.tasks is not None and inline:
             raise ValueError(f"give either 'tasks' or '{inline[0]}', not both")
         if isinstance(self.throughput, dict) and not self.workers():
-            raise ValueError("throughput: a profile without GPUs takes one number, not one per type")
+            raise ValueError(
+                "throughput: a profile without GPUs takes one number, not one per type"
+            )
         return self
 
     def task_list(self) -> tuple[Task, ...]:
         """Return the tasks, the inline form written as a list of one."""
         if self.tasks is not None:
             return self.tasks
-        given = {f: getattr(self, f) for f in _INLINE if getattr(self, f) is not None}
-        return (Task(**given),)
+        given = {f: value for f in _INLINE if (value := getattr(self, f)) is not None}
+        return (Task.model_construct(set(given), **{**_ONE_TASK, **given}),)
 
     def workers(self) -> int:
         """Return the number of devices the profile takes (W)."""
-        return sum(task.count * task.gpus for task in self.task_list())
+        if self.tasks is None:
+            return 1 if self.gpus is None else self.gpus
+        return sum(task.count * task.gpus for task in self.tasks)
 
     def rate(self, gpu_type: str | None) -> Fraction:
         """Return the throughput on a GPU type; 0 where the profile cannot run."""
@@ -273,7 +278,9 @@ class Interference(_Model):
             other = seen.setdefault(key, row)
             values = row.slowdown if row.a == key[0] else row.slowdown[::-1]
             if values != (other.slowdown if other.a == key[0] else other.slowdown[::-1]):
-                raise ValueError(f"table: the pair '{row.a}', '{row.b}' is given twice with unlike slowdowns")
+                raise ValueError(
+                    f"table: the pair '{row.a}', '{row.b}' is given twice with unlike slowdowns"
+                )
             if row.a == row.b and row.slowdown[0] != row.slowdown[1]:
                 raise ValueError(f"table: '{row.a}' with itself needs two equal slowdowns")
         return self
@@ -342,8 +349,9 @@ def _check_devices(node: Node, gpu_types: Mapping[str, GpuType]) -> None:
 
 
 def _refuse_duplicates(what: str, names: Iterator[str]) -> None:
-    name, count = max(Counter(names).items(), key=lambda item: item[1], default=("", 0))
-    if count > 1:
+    listed = list(names)
+    if len(set(listed)) < len(listed):
+        name, count = Counter(listed).most_common(1)[0]
         raise ValueError(f"{what} '{name}' is given {count} times: names must differ")
 
 
@@ -356,6 +364,19 @@ def nearest(name: str, known: Mapping[str, Any] | list[str]) -> str:
 
 
 __all__ = [
-    "SCHEMA", "Current", "Gpu", "GpuType", "Interference", "Job", "Node", "PairSlowdown",
-    "PlacedTask", "Policy", "Profile", "Snapshot", "Task", "ValidationError", "nearest",
+    "SCHEMA",
+    "Current",
+    "Gpu",
+    "GpuType",
+    "Interference",
+    "Job",
+    "Node",
+    "PairSlowdown",
+    "PlacedTask",
+    "Policy",
+    "Profile",
+    "Snapshot",
+    "Task",
+    "ValidationError",
+    "nearest",
 ]

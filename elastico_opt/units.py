@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 _SUFFIX: dict[str, Fraction] = {
@@ -32,6 +33,10 @@ COUNT_LIMIT = 100_000
 #: Quantities outside 10^-LIMIT … 10^LIMIT are refused: no cluster holds them, and they
 #: would only slip under or over a solver's tolerances.
 EXPONENT_LIMIT = 24
+_LARGEST: int = 10**EXPONENT_LIMIT
+
+#: Texts and fractions remembered: a snapshot repeats few distinct numbers thousands of times.
+_REMEMBERED = 2**14
 
 
 def parse_quantity(value: Any) -> Fraction:
@@ -52,25 +57,40 @@ def parse_quantity(value: Any) -> Fraction:
         For booleans, NaN, infinities, negative numbers, magnitudes beyond 10^±24, and text
         that is not a quantity.
     """
-    if isinstance(value, bool) or value is None:
+    number = _read(value)
+    if number.numerator < 0:
+        raise ValueError(f"must not be negative, got {_show(value)}")
+    if number and not _in_range(number.numerator, number.denominator):
+        raise ValueError(
+            f"{_show(value)} is out of range (10^-{EXPONENT_LIMIT} to 10^{EXPONENT_LIMIT})"
+        )
+    return number
+
+
+def _read(value: Any) -> Fraction:
+    kind = type(value)  # the four exact types first: they are nearly all there is
+    if kind is Decimal:
+        return _parse_text(str(value))
+    if kind is str:
+        return _parse_text(value)
+    if kind is int:
+        return Fraction(value)
+    if isinstance(value, bool):
         raise ValueError(f"expected a number or a quantity such as '24Gi', got {_show(value)}")
     if isinstance(value, (int, Fraction)):
-        number = Fraction(value)
+        number = value if isinstance(value, Fraction) else Fraction(value)
         if _decimals(number.denominator) is None:
             raise ValueError(f"{value} has no finite decimal form; round it to a decimal first")
-    elif isinstance(value, str):
-        number = _parse_text(value)
-    elif isinstance(value, Decimal):
-        number = _parse_text(str(value))
-    elif isinstance(value, float) or hasattr(value, "dtype"):
-        number = _parse_text(str(value.item() if _is_integer(value) else value))
-    else:
-        raise ValueError(f"expected a number or a quantity such as '24Gi', got {_show(value)}")
-    if number < 0:
-        raise ValueError(f"must not be negative, got {_show(value)}")
-    if number and not Fraction(1, 10**EXPONENT_LIMIT) <= number <= 10**EXPONENT_LIMIT:
-        raise ValueError(f"{_show(value)} is out of range (10^-{EXPONENT_LIMIT} to 10^{EXPONENT_LIMIT})")
-    return number
+        return number
+    if isinstance(value, (str, Decimal)):
+        return _parse_text(str(value))
+    if isinstance(value, float) or hasattr(value, "dtype"):
+        return _parse_text(str(value.item() if _is_integer(value) else value))
+    raise ValueError(f"expected a number or a quantity such as '24Gi', got {_show(value)}")
+
+
+def _in_range(numerator: int, denominator: int) -> bool:
+    return denominator <= numerator * _LARGEST and numerator <= denominator * _LARGEST
 
 
 def parse_count(value: Any) -> int:
@@ -87,6 +107,7 @@ def _is_integer(value: Any) -> bool:
     return hasattr(value, "dtype") and value.dtype.kind in "iu"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _parse_text(text: str) -> Fraction:
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= 400 else None
     if match is None:
@@ -106,6 +127,7 @@ def _show(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def plain_number(number: Fraction) -> int | float | str:
     """Write a quantity as JSON: an int, a float that reads back exactly, or decimal text."""
     if number.denominator == 1:
@@ -120,6 +142,7 @@ def plain_number(number: Fraction) -> int | float | str:
     return f"{scaled[:-digits]}.{scaled[-digits:]}"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _decimals(denominator: int) -> int | None:
     """Digits after the point that a fraction with this denominator needs; None if endless."""
     powers = []
@@ -134,7 +157,7 @@ def _decimals(denominator: int) -> int | None:
 
 def common_quantum(quantities: Iterable[Fraction]) -> Fraction:
     """Return the largest unit of which every quantity is a whole multiple (1 if all are 0)."""
-    distinct = set(quantities)
-    denominator = math.lcm(*(quantity.denominator for quantity in distinct))
-    numerator = math.gcd(*(int(quantity * denominator) for quantity in distinct))
+    ratios = {(quantity.numerator, quantity.denominator) for quantity in quantities}
+    denominator = math.lcm(*(below for _, below in ratios))
+    numerator = math.gcd(*(above * (denominator // below) for above, below in ratios))
     return Fraction(numerator or denominator, denominator)

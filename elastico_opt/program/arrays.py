@@ -123,18 +123,22 @@ class Program:
 
     @property
     def n_jobs(self) -> int:
+        """Number of jobs (J)."""
         return len(self.job_weight)
 
     @property
     def n_devices(self) -> int:
+        """Number of devices (D)."""
         return len(self.device_node)
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes (N)."""
         return len(self.node_schedulable)
 
     @property
     def n_options(self) -> int:
+        """Number of options (O)."""
         return len(self.option_job)
 
     def options_of(self, job: int) -> range:
@@ -158,11 +162,12 @@ class Program:
         """Return the devices job `j` may hold: eligible, not cordoned or its home, not moved."""
         home = self.homes[job]
         mine = np.array(home.devices if home else (), dtype=np.int64)
+        eligible = self.eligibility[self.job_eligibility[job]]
+        stay: Ints = mine[eligible[self.device_node[mine]]]
         if not self.job_movable[job]:
-            return mine[self.eligibility[self.job_eligibility[job]][self.device_node[mine]]]
-        nodes = self.eligibility[self.job_eligibility[job]] & self.node_schedulable
+            return stay
+        nodes = eligible & self.node_schedulable
         allowed = nodes[self.device_node] if self.n_devices else np.zeros(0, dtype=bool)
-        stay = mine[self.eligibility[self.job_eligibility[job]][self.device_node[mine]]]
         allowed[stay] = True
         return np.flatnonzero(allowed)
 
@@ -172,7 +177,9 @@ class Program:
         eligible = self.eligibility[self.job_eligibility[job]]
         stay = np.zeros(self.n_nodes, dtype=bool)
         stay[list(home.cpu_nodes if home else ())] = True
-        free = self.node_schedulable if self.job_movable[job] else np.zeros(self.n_nodes, dtype=bool)
+        free = (
+            self.node_schedulable if self.job_movable[job] else np.zeros(self.n_nodes, dtype=bool)
+        )
         return np.flatnonzero(eligible & (free | stay))
 
     def fits(self, group: int, device_class: int) -> bool:
@@ -187,7 +194,8 @@ class Program:
         a, b = self.option_workload[one], self.option_workload[other]
         mine, theirs = self.excess[a, b], self.excess[b, a]
         return bool(
-            mine != NEVER and theirs != NEVER
+            mine != NEVER
+            and theirs != NEVER
             and mine <= self.job_limit[self.option_job[one]]
             and theirs <= self.job_limit[self.option_job[other]]
         )
@@ -226,7 +234,9 @@ class Program:
             tasks = []
             for n, devices in placement.tasks:
                 names = ids.setdefault(n, device_ids(nodes[n]))
-                tasks.append(TaskPlacement(nodes[n].name, tuple(names[g - first[n]] for g in devices)))
+                tasks.append(
+                    TaskPlacement(nodes[n].name, tuple(names[g - first[n]] for g in devices))
+                )
             profile = job.profiles[int(self.option_profile[placement.option])]
             assignments[job.name] = Assignment(profile.name, tuple(tasks))
         return Plan(assignments)
@@ -253,12 +263,21 @@ class Program:
                     placements[j] = Placement(option, tuple(tasks))
         return placements
 
-    def _option(self, job: int, profile: str, tasks: Sequence[tuple[int, tuple[int, ...]]]) -> int | None:
-        types = {int(self.class_type[self.device_class[g]]) for _, gpus in tasks for g in gpus} or {-1}
+    def _option(
+        self, job: int, profile: str, tasks: Sequence[tuple[int, tuple[int, ...]]]
+    ) -> int | None:
+        types = {int(self.class_type[self.device_class[g]]) for _, gpus in tasks for g in gpus} or {
+            -1
+        }
         for o in self.options_of(job):
             if self.snapshot.jobs[job].profiles[int(self.option_profile[o])].name == profile:
-                shape = [int(self.group_gpus[q]) for q in self.groups_of(o)
-                         for _ in range(int(self.group_count[q]))]
-                if {int(self.option_type[o])} == types and shape == [len(gpus) for _, gpus in tasks]:
+                shape = [
+                    int(self.group_gpus[q])
+                    for q in self.groups_of(o)
+                    for _ in range(int(self.group_count[q]))
+                ]
+                if {int(self.option_type[o])} == types and shape == [
+                    len(gpus) for _, gpus in tasks
+                ]:
                     return o
         return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from elastico_opt.collector import paused_collector
 from elastico_opt.errors import InputError, UnsupportedError
 from elastico_opt.plan import current_assignment, device_ids, eligible
 from elastico_opt.program.arrays import NEVER, UNLIMITED, Home, Program
@@ -17,6 +19,10 @@ from elastico_opt.verification import SlowdownTable, slowdown_limit, top_rate, w
 
 #: Integers up to here are exact in the floating-point arithmetic of linear solvers.
 _EXACT = 2**53
+_ZERO = Fraction(0)
+
+#: Per job and profile.
+_Tasks = list[list[tuple[Task, ...]]]
 
 
 def compile_program(snapshot: Snapshot) -> Program:
@@ -31,10 +37,16 @@ def compile_program(snapshot: Snapshot) -> Program:
     """
     if snapshot.interference is not None and snapshot.interference.model is not None:
         raise UnsupportedError("interference.model: resolve it to a table first")
-    demanded = _Quanta(snapshot)
+    with paused_collector():
+        return _compile(snapshot)
+
+
+def _compile(snapshot: Snapshot) -> Program:
+    tasks = [[profile.task_list() for profile in job.profiles] for job in snapshot.jobs]
+    demanded = _Quanta(tasks)
     devices = _devices(snapshot, demanded)
     homes, warnings = _homes(snapshot)
-    options = _options(snapshot, demanded, devices["gpu_types"], homes)
+    options = _options(snapshot, tasks, demanded, devices["gpu_types"], homes)
     policy = snapshot.policy
     return Program(
         snapshot=snapshot,
@@ -56,25 +68,23 @@ def compile_program(snapshot: Snapshot) -> Program:
 class _Quanta:
     """The resources that some task demands, each with its quantum."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        device: dict[str, set[Fraction]] = {}
-        host: dict[str, set[Fraction]] = {}
-        for job in snapshot.jobs:
-            for profile in job.profiles:
-                for task in profile.task_list():
-                    for demands, found in ((task.gpu if task.gpus else {}, device), (task.host, host)):
-                        for resource, amount in demands.items():
-                            if amount:
-                                found.setdefault(resource, set()).add(amount)
+    def __init__(self, tasks: _Tasks) -> None:
+        device: dict[str, list[Fraction]] = {}
+        host: dict[str, list[Fraction]] = {}
+        for task in chain.from_iterable(chain.from_iterable(tasks)):
+            for demands, found in ((task.gpu if task.gpus else {}, device), (task.host, host)):
+                for resource, amount in demands.items():
+                    if amount:
+                        found.setdefault(resource, []).append(amount)
         self.device_names, self.host_names = tuple(sorted(device)), tuple(sorted(host))
-        self._device = [common_quantum(device[r]) for r in self.device_names]
-        self._host = [common_quantum(host[r]) for r in self.host_names]
+        self._device = [(r, common_quantum(device[r])) for r in self.device_names]
+        self._host = [(r, common_quantum(host[r])) for r in self.host_names]
 
     def device_row(self, amounts: Mapping[str, Fraction]) -> list[int]:
-        return _row(amounts, self.device_names, self._device)
+        return _row(amounts, self._device)
 
     def host_row(self, amounts: Mapping[str, Fraction]) -> list[int]:
-        return _row(amounts, self.host_names, self._host)
+        return _row(amounts, self._host)
 
     def check(self, rows: Any, names: Sequence[str]) -> None:
         for name, largest in zip(names, np.max(rows, axis=0, initial=0), strict=True):
@@ -85,37 +95,51 @@ class _Quanta:
                 )
 
 
-def _row(amounts: Mapping[str, Fraction], names: Sequence[str], quanta: Sequence[Fraction]) -> list[int]:
+def _row(amounts: Mapping[str, Fraction], quanta: Sequence[tuple[str, Fraction]]) -> list[int]:
     """Whole quanta per resource; exact for demands, rounded down for capacities."""
-    zero = Fraction(0)
-    return [min(amounts.get(r, zero) // q, 2**62) for r, q in zip(names, quanta, strict=True)]
+    return [min(_whole(amounts.get(r, _ZERO), quantum), 2**62) for r, quantum in quanta]
+
+
+def _whole(amount: Fraction, quantum: Fraction) -> int:
+    """Return ``amount // quantum``, four times as fast as fractions do it."""
+    return (amount.numerator * quantum.denominator) // (amount.denominator * quantum.numerator)
 
 
 def _devices(snapshot: Snapshot, quanta: _Quanta) -> dict[str, Any]:
-    used = {gpu.type or node.gpu_type for node in snapshot.nodes for gpu in node.devices()}
+    devices = [
+        (n, node.gpu_type, gpu) for n, node in enumerate(snapshot.nodes) for gpu in node.devices()
+    ]
+    used = {gpu.type or node_type for _, node_type, gpu in devices}
     gpu_types = tuple(name for name in snapshot.gpu_types if name in used)
+    type_index = {name: k for k, name in enumerate(gpu_types)}
     classes: dict[tuple[int, tuple[int, ...], int], int] = {}
-    device_node, device_class = [], []
-    for n, node in enumerate(snapshot.nodes):
-        for gpu in node.devices():
-            name = gpu.type or node.gpu_type or ""
-            gpu_type = snapshot.gpu_types[name]
-            limit = gpu_type.max_residents
-            key = (
-                gpu_types.index(name),
-                tuple(quanta.device_row({**gpu_type.capacity, **(gpu.capacity or {})})),
-                int(UNLIMITED) if limit is None else limit,
-            )
-            device_node.append(n)
-            device_class.append(classes.setdefault(key, len(classes)))
+    plain: dict[str, int] = {}  # class of the devices that have nothing of their own
+    device_class = []
+    for _, node_type, gpu in devices:
+        name = gpu.type or node_type or ""
+        if gpu.capacity is None and name in plain:
+            device_class.append(plain[name])
+            continue
+        gpu_type = snapshot.gpu_types[name]
+        limit = gpu_type.max_residents
+        key = (
+            type_index[name],
+            tuple(quanta.device_row({**gpu_type.capacity, **(gpu.capacity or {})})),
+            int(UNLIMITED) if limit is None else limit,
+        )
+        device_class.append(classes.setdefault(key, len(classes)))
+        if gpu.capacity is None:
+            plain[name] = device_class[-1]
     return {
         "gpu_types": gpu_types,
-        "device_node": _ints(device_node),
+        "device_node": _ints(n for n, _, _ in devices),
         "device_class": _ints(device_class),
         "class_type": _ints(key[0] for key in classes),
         "class_capacity": _table([key[1] for key in classes], len(quanta.device_names)),
         "class_residents": _ints(key[2] for key in classes),
-        "node_host": _table([quanta.host_row(n.host) for n in snapshot.nodes], len(quanta.host_names)),
+        "node_host": _table(
+            [quanta.host_row(n.host) for n in snapshot.nodes], len(quanta.host_names)
+        ),
         "node_schedulable": np.array([node.schedulable for node in snapshot.nodes], dtype=bool),
     }
 
@@ -136,7 +160,9 @@ def _jobs(snapshot: Snapshot) -> dict[str, Any]:
         "job_weight": np.array([float(job.weight) for job in snapshot.jobs], dtype=float),
         "job_tier": _ints(tier[job.priority] for job in snapshot.jobs),
         "job_must": np.array([_must(job) for job in snapshot.jobs], dtype=bool),
-        "job_movable": np.array([job.movable or job.current is None for job in snapshot.jobs], dtype=bool),
+        "job_movable": np.array(
+            [job.movable or job.current is None for job in snapshot.jobs], dtype=bool
+        ),
         "job_eligibility": _ints(job_eligibility),
         "eligibility": np.array(eligibility, dtype=bool).reshape(len(rows), len(snapshot.nodes)),
         "priorities": priorities,
@@ -148,7 +174,11 @@ def _must(job: Job) -> bool:
 
 
 def _options(
-    snapshot: Snapshot, quanta: _Quanta, gpu_types: Sequence[str], homes: Sequence[Home | None]
+    snapshot: Snapshot,
+    all_tasks: _Tasks,
+    quanta: _Quanta,
+    gpu_types: Sequence[str],
+    homes: Sequence[Home | None],
 ) -> dict[str, Any]:
     option_rows: list[tuple[int, int, int, float, int]] = []
     chosen: list[tuple[Job, Profile]] = []
@@ -160,38 +190,54 @@ def _options(
     for j, job in enumerate(snapshot.jobs):
         top = top_rate(snapshot, job) if normalised else Fraction(1)
         for c, profile in enumerate(job.profiles):
-            tasks, workers = profile.task_list(), profile.workers()
+            tasks = all_tasks[j][c]
             if not job.movable and not _can_stay(homes[j], tasks):
                 continue
+            workers = sum(task.count * task.gpus for task in tasks)
+            rows = [
+                (quanta.device_row(task.gpu if task.gpus else {}), quanta.host_row(task.host))
+                for task in tasks
+            ]
             for k in range(len(gpu_types)) if workers else (-1,):
                 rate = profile.rate(gpu_types[k] if workers else None)
                 if rate == 0 or (job.min_throughput is not None and rate < job.min_throughput):
                     continue
                 option = len(option_rows)
-                option_rows.append((j, c, k, float(job.weight * rate / top), workers))
+                option_rows.append((j, c, k, _reward(job.weight, rate, top), workers))
                 chosen.append((job, profile))
-                for task in tasks:
+                for task, (demand_row, host_row) in zip(tasks, rows, strict=True):
                     groups.append((option, task.count, task.gpus, task.exclusive))
-                    demand.append(quanta.device_row(task.gpu if task.gpus else {}))
-                    host.append(quanta.host_row(task.host))
+                    demand.append(demand_row)
+                    host.append(host_row)
                 group_start.append(len(groups))
         option_start.append(len(option_rows))
-    for rows, names in ((demand, quanta.device_names), (host, quanta.host_names)):
-        if rows and names:
-            quanta.check(rows, names)
+    for table, names in ((demand, quanta.device_names), (host, quanta.host_names)):
+        if table and names:
+            quanta.check(table, names)
     job, profile_index, gpu_type, reward, workers_column = _columns(option_rows, 5)
     group_option, count, gpus, exclusive = _columns(groups, 4)
     return {
-        "option_job": _ints(job), "option_profile": _ints(profile_index), "option_type": _ints(gpu_type),
-        "option_reward": np.array(reward, dtype=float), "option_workers": _ints(workers_column),
+        "option_job": _ints(job),
+        "option_profile": _ints(profile_index),
+        "option_type": _ints(gpu_type),
+        "option_reward": np.array(reward, dtype=float),
+        "option_workers": _ints(workers_column),
         "option_start": _ints(option_start),
-        "group_option": _ints(group_option), "group_count": _ints(count), "group_gpus": _ints(gpus),
+        "group_option": _ints(group_option),
+        "group_count": _ints(count),
+        "group_gpus": _ints(gpus),
         "group_exclusive": np.array(exclusive, dtype=bool),
         "group_demand": _table(demand, len(quanta.device_names)),
         "group_host": _table(host, len(quanta.host_names)),
         "group_start": _ints(group_start),
         **_slowdowns(snapshot, chosen),
     }
+
+
+def _reward(weight: Fraction, rate: Fraction, top: Fraction) -> float:
+    """Return ``weight · rate / top``, exact until it is rounded once."""
+    above = weight.numerator * rate.numerator * top.denominator
+    return above / (weight.denominator * rate.denominator * top.numerator)
 
 
 def _can_stay(home: Home | None, tasks: Sequence[Task]) -> bool:
@@ -212,8 +258,11 @@ def _slowdowns(snapshot: Snapshot, chosen: Sequence[tuple[Job, Profile]]) -> dic
     index = {key: v for v, key in enumerate(sorted(listed.intersection(keys)))}
     names: list[str | None] = [*index, None]
     other = len(index)
-    default = table.lookup("", "") if "" not in listed else (
-        snapshot.interference.default if snapshot.interference else Fraction(1))
+    default = (
+        table.lookup("", "")
+        if "" not in listed
+        else (snapshot.interference.default if snapshot.interference else Fraction(1))
+    )
     limits = [slowdown_limit(snapshot, job) for job in snapshot.jobs]
     pairs = {
         (index[a], index[b]): s
@@ -243,10 +292,12 @@ def _slowdowns(snapshot: Snapshot, chosen: Sequence[tuple[Job, Profile]]) -> dic
 def _excess(slowdown: Fraction | None, quantum: Fraction) -> int:
     if slowdown is None:
         return NEVER
-    whole = (slowdown - 1) / quantum
+    whole = _whole(slowdown - 1, quantum)
     if whole > _EXACT:
-        raise InputError("interference: slowdowns need more than 53 bits: write them with fewer digits")
-    return int(whole)
+        raise InputError(
+            "interference: slowdowns need more than 53 bits: write them with fewer digits"
+        )
+    return whole
 
 
 def _homes(snapshot: Snapshot) -> tuple[tuple[Home | None, ...], list[str]]:
@@ -269,16 +320,22 @@ def _homes(snapshot: Snapshot) -> tuple[tuple[Home | None, ...], list[str]]:
         ]
         if gone:
             place = f"GPU '{gone[0][1]}' of " if gone[0][1] else ""
-            warnings.append(f"job '{job.name}' runs on {place}node '{gone[0][0]}', which is gone: it must move")
+            warnings.append(
+                f"job '{job.name}' runs on {place}node '{gone[0][0]}', which is gone: it must move"
+            )
         names = [profile.name for profile in job.profiles]
         if held.profile not in names:
-            warnings.append(f"job '{job.name}' runs profile '{held.profile}', which it no longer has")
-        homes.append(Home(
-            profile=names.index(held.profile) if held.profile in names else -1,
-            devices=tuple(sorted(device_index[d] for d in devices if d in device_index)),
-            cpu_nodes=tuple(sorted(node_index[n] for n in cpu_nodes if n in node_index)),
-            intact=not gone,
-        ))
+            warnings.append(
+                f"job '{job.name}' runs profile '{held.profile}', which it no longer has"
+            )
+        homes.append(
+            Home(
+                profile=names.index(held.profile) if held.profile in names else -1,
+                devices=tuple(sorted(device_index[d] for d in devices if d in device_index)),
+                cpu_nodes=tuple(sorted(node_index[n] for n in cpu_nodes if n in node_index)),
+                intact=not gone,
+            )
+        )
     return tuple(homes), warnings
 
 
@@ -291,4 +348,6 @@ def _table(rows: Sequence[Sequence[int]], width: int) -> Any:
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Any]:
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+    return (
+        [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+    )
