@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class StaticColumns:
     option: Ints
     group: Ints  # -1 for choices
     node_pool: Ints  # -1 for choices
-    node: Ints  # node a CPU task is tied to (stays), or -1
+    node: Ints  # node that a task which stays is tied to, or -1
     stays: Bools
     places: Bools  # True: one unit places one job of the class
     value: Floats
@@ -289,11 +290,13 @@ class _Builder:
         for o in p.options_of(j):
             if p.option_workers[o] < 2 or not p.compatible(o, o):
                 continue
-            for q in p.groups_of(o):
+            shared = [q for q in p.groups_of(o) if p.group_gpus[q] and not p.group_exclusive[q]]
+            for one, other in combinations_with_replacement(shared, 2):
+                demand = p.group_demand[one] + p.group_demand[other]
                 for k, capacity in enumerate(p.class_capacity):
                     if (
                         p.class_residents[k] >= 2 and p.class_type[k] == p.option_type[o]
-                        and not p.group_exclusive[q] and (2 * p.group_demand[q] <= capacity).all()
+                        and (demand <= capacity).all()
                     ):
                         return True
         return False
@@ -388,20 +391,37 @@ class _Builder:
             elif not stays:
                 self._moving_workers(c, o, x, q)
 
-    def _staying_workers(self, c: int, o: int, x: int, groups: list[int], home: tuple[int, ...]) -> None:
-        """Every home device must run a worker of the gang: one link row per device."""
+    def _staying_workers(
+        self, c: int, o: int, x: int, groups: list[int], home: tuple[int, ...]
+    ) -> None:
+        """Every home device must run a worker of the gang, every task sit on one node."""
         p = self.p
-        per_group = {
-            q: self._link(x, float(p.group_count[q] * p.group_gpus[q])) if len(groups) > 1 else -1
-            for q in groups
-        }
-        for g in home:
-            row = self._link(x, 1.0)
-            for q in groups:
+        here = [self._link(x, 1.0) for _ in home]
+        for q in groups:
+            count, gpus = int(p.group_count[q]), int(p.group_gpus[q])
+            nodes = p.device_node[list(home)].tolist()
+            if gpus > 1:
+                rows = self._task_rows(c, o, q, x, nodes)
+            elif len(groups) > 1:
+                rows = dict.fromkeys(nodes, self._link(x, float(count)))
+            else:
+                rows = dict.fromkeys(nodes, -1)
+            for g, row, n in zip(home, here, nodes, strict=True):
                 self._item(
-                    c, o, q, int(self.device_pool[g]), self.site_of[g], (row, per_group[q]),
+                    c, o, q, int(self.device_pool[g]), self.site_of[g], (row, rows[n]),
                     linked=True, stays=True, value=0.0,
                 )
+
+    def _task_rows(self, c: int, o: int, q: int, x: int, nodes: list[int]) -> dict[int, int]:
+        """Return per home node the row that its staying tasks of several devices fill."""
+        p = self.p
+        tasks = self._link(x, float(p.group_count[q]))
+        rows = {}
+        for n in sorted(set(nodes)):
+            z = self._static("task", c, o, q, int(self.node_pool[n]), n, True, False, 0.0, np.inf)
+            self.entries.append((tasks, z, -1.0))
+            rows[n] = self._link(z, float(p.group_gpus[q]), choice=x)
+        return rows
 
     def _moving_workers(self, c: int, o: int, x: int, q: int) -> None:
         p = self.p

@@ -244,17 +244,23 @@ class Pricer:
         return Patterns(np.full(n, place.pool), np.full(n, place.site), named)
 
     def _undominated_patterns(self, patterns: Patterns, duals: Duals) -> Patterns:
-        """Of patterns with equal coefficients in every row keep the most valuable one."""
-        if len(patterns) == 0 or np.count_nonzero(duals.stage) > 1:
+        """Of patterns with equal coefficients in every row keep the most valuable one.
+
+        Earlier stages have floors, so one that is worth more to any of them is kept as well.
+        """
+        if len(patterns) == 0:
             return patterns
-        value = pattern_values(self.layout, patterns) @ duals.stage
+        stage = int(np.flatnonzero(duals.stage).max())
+        value = pattern_values(self.layout, patterns)[:, : stage + 1]
         kind = np.where(patterns.items >= 0, self._kind[patterns.items], -1)
         kind.sort(axis=1)
-        order = np.lexsort((-value, *kind.T, patterns.site, patterns.pool))
-        key = np.column_stack([patterns.pool, patterns.site, kind])[order]
+        order = np.lexsort((*-value.T, *kind.T, patterns.site, patterns.pool))
+        key, value = np.column_stack([patterns.pool, patterns.site, kind])[order], value[order]
         first = np.ones(len(order), dtype=bool)
         first[1:] = (key[1:] != key[:-1]).any(axis=1)
-        return patterns.select(np.sort(order[first]))
+        best = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        keep = first | (value > value[best]).any(axis=1)
+        return patterns.select(np.sort(order[keep]))
 
     @property
     def _kind(self) -> Ints:
@@ -276,9 +282,9 @@ def _host_by_item(layout: Layout) -> Any:
 def _undominated(layout: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Mark items that no other profile of the same job beats in every respect.
 
-    Item b beats a on one device pool when it brings no less, demands no more of any resource
-    (host included), is exclusive only if a is, and neither suffers nor causes more slowdown
-    beside anyone.
+    Item b beats a on one device pool when it brings no less, alone and slowed, demands no more of
+    any resource (host included), is exclusive only if a is, and neither suffers nor causes more
+    slowdown beside anyone.
     """
     p, items = layout.program, layout.items
     useful = np.ones(len(items), dtype=bool)
@@ -292,14 +298,18 @@ def _undominated(layout: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:
             continue
         demand = np.column_stack([p.group_demand[items.group[family]], p.group_host[items.group[family]]])
         value, work, alone = items.value[family], items.workload[family], items.exclusive[family]
+        # what is left at the largest loss (throughput coupling); between the two it is linear
+        least = value - items.loss_weight[family]
         causes, suffers = excess[:, work].T, excess[work]
         for a in range(len(family)):
             beats = (
-                (value >= value[a]) & (demand <= demand[a]).all(axis=1) & (alone <= alone[a])
+                (value >= value[a]) & (least >= least[a])
+                & (demand <= demand[a]).all(axis=1) & (alone <= alone[a])
                 & (causes <= causes[a]).all(axis=1) & (suffers <= suffers[a]).all(axis=1)
             )
             equal = (
-                (value == value[a]) & (demand == demand[a]).all(axis=1) & (alone == alone[a])
+                (value == value[a]) & (least == least[a])
+                & (demand == demand[a]).all(axis=1) & (alone == alone[a])
                 & (causes == causes[a]).all(axis=1) & (suffers == suffers[a]).all(axis=1)
             )
             beats &= ~equal | (np.arange(len(family)) < a)
