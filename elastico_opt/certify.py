@@ -15,7 +15,7 @@ from elastico_opt.errors import VerificationError
 from elastico_opt.plan import Plan
 from elastico_opt.result import Status, Tier
 from elastico_opt.solvers.base import TOLERANCE, Outcome, Stop, relative_gap
-from elastico_opt.verification import Evaluation, evaluate, verify
+from elastico_opt.verification import Evaluation, check
 
 if TYPE_CHECKING:
     from elastico_opt.snapshot import Job, Snapshot
@@ -65,8 +65,7 @@ def certify(snapshot: Snapshot, outcome: Outcome, solver: str = "the solver") ->
         return _without_plan(snapshot, outcome, priorities, bounds, warnings, solver)
     if outcome.stop is Stop.INFEASIBLE:
         raise VerificationError([f"{solver} claims infeasibility and returns a plan"])
-    _verify(snapshot, outcome.plan, solver)
-    evaluation = evaluate(snapshot, outcome.plan)
+    evaluation = _check(snapshot, outcome.plan, solver)
     objective = evaluation.objective
     margin = tolerance_of(objective)
     tiers = []
@@ -103,9 +102,9 @@ def must_stay(job: Job) -> bool:
     return job.must_place or (job.current is not None and not job.preemptible)
 
 
-def _verify(snapshot: Snapshot, plan: Plan, solver: str) -> None:
+def _check(snapshot: Snapshot, plan: Plan, solver: str) -> Evaluation:
     try:
-        verify(snapshot, plan)
+        return check(snapshot, plan)
     except VerificationError as error:
         lines = [f"the plan of {solver} breaks a rule: {line}" for line in error.violations]
         raise VerificationError(lines) from None

@@ -76,7 +76,9 @@ def current_assignment(current: Current, nodes: Mapping[str, Node]) -> Assignmen
         ids = device_ids(nodes[task.node]) if task.node in nodes else ()
         names = []
         for gpu in task.gpus:
-            by_index = isinstance(gpu, int) or (gpu not in ids and gpu.isdecimal() and len(gpu) < 10)
+            by_index = isinstance(gpu, int) or (
+                gpu not in ids and gpu.isdecimal() and len(gpu) < 10
+            )
             index = int(gpu) if by_index else -1
             names.append(ids[index] if by_index and 0 <= index < len(ids) else str(gpu))
         tasks.append(TaskPlacement(task.node, tuple(names)))
@@ -86,22 +88,29 @@ def current_assignment(current: Current, nodes: Mapping[str, Node]) -> Assignmen
 def running_plan(snapshot: Snapshot) -> Plan:
     """Return the plan that keeps every running job as it is (it need not be feasible)."""
     nodes = {node.name: node for node in snapshot.nodes}
-    return Plan({
-        job.name: current_assignment(job.current, nodes)
-        for job in snapshot.jobs if job.current is not None
-    })
+    return Plan(
+        {
+            job.name: current_assignment(job.current, nodes)
+            for job in snapshot.jobs
+            if job.current is not None
+        }
+    )
 
 
 def plan_from_placements(placements: list[dict[str, Any]]) -> Plan:
     """Read the ``placements`` list of a result back into a plan."""
-    return Plan({
-        row["job"]: Assignment(
-            row["profile"],
-            tuple(TaskPlacement(task["node"], tuple(str(gpu) for gpu in task["gpus"]))
-                  for task in row["tasks"]),
-        )
-        for row in placements
-    })
+    return Plan(
+        {
+            row["job"]: Assignment(
+                row["profile"],
+                tuple(
+                    TaskPlacement(task["node"], tuple(str(gpu) for gpu in task["gpus"]))
+                    for task in row["tasks"]
+                ),
+            )
+            for row in placements
+        }
+    )
 
 
 def eligible(job: Job, node: Node) -> bool:

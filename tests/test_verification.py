@@ -25,7 +25,7 @@ from elastico_opt import (
     snapshot_json,
     verify,
 )
-from elastico_opt.verification import TERMS
+from elastico_opt.verification import TERMS, check
 
 
 def at(name: str, *gpus: str) -> TaskPlacement:
@@ -55,6 +55,7 @@ def check_best_plan(found: Snapshot) -> None:
         return
     verify(found, answer.plan)
     worth = evaluate(found, answer.plan)
+    assert check(found, answer.plan) == worth
     assert worth.objective == pytest.approx(float(answer.objective), abs=1e-9, rel=1e-12)
     assert list(worth.tiers) == list(answer.tiers)
     for priority, value in answer.tiers.items():
@@ -502,3 +503,12 @@ def test_no_residents_means_none() -> None:
     """`max_residents: 0` closes a type; it does not mean "no limit"."""
     found = snapshot([node()], [job("x")], {"G": {"max_residents": 0}})
     assert violations(found, Plan({"x": put("p", at("n1", "0"))}))
+
+
+def test_check_verifies_and_values_in_one_go() -> None:
+    found = snapshot([node("n", gpus=2)], [job("a", whole()), job("b", whole())])
+    apart = Plan({"a": put("p", at("n", "0")), "b": put("p", at("n", "1"))})
+    assert check(found, apart) == evaluate(found, apart)
+    together = Plan({"a": put("p", at("n", "0")), "b": put("p", at("n", "0"))})
+    with pytest.raises(VerificationError, match="GPU '0'"):
+        check(found, together)
