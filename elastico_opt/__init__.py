@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsupportedError as UnsupportedError,
         VerificationError as VerificationError,
     )
+    from elastico_opt.instances.generate import generate as generate
     from elastico_opt.plan import Assignment as Assignment, Plan as Plan, TaskPlacement as TaskPlacement
     from elastico_opt.program import Program as Program, compile_program as compile_program
     from elastico_opt.reading import (

@@ -117,7 +117,8 @@ class _Search:
 
     def _classes(self) -> tuple[list[object], list[object]]:
         """Return what tells a device from others of its node, and a node from other nodes."""
-        devices, nodes = [], []
+        devices: list[object] = []
+        nodes: list[object] = []
         for g, device in enumerate(self.devices):
             owners = tuple(j for j, home in enumerate(self.homes) if home and g in home[1])
             capacity = tuple(sorted(device.capacity.items()))
@@ -380,11 +381,13 @@ def _all_rates(job: Job) -> list[Fraction]:
 def _devices(snapshot: Snapshot) -> list[_Device]:
     found = []
     for n, node in enumerate(snapshot.nodes):
+        own: list[tuple[str, str | None, dict[str, Fraction]]]
         if isinstance(node.gpus, int):
             own = [(str(i), node.gpu_type, {}) for i in range(node.gpus)]
         else:
             own = [(gpu.id, gpu.type or node.gpu_type, gpu.capacity or {}) for gpu in node.gpus]
         for name, type_name, capacity in own:
+            assert type_name is not None
             gpu_type = snapshot.gpu_types[type_name]
             found.append(
                 _Device(

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from brute_force import brute_force
-from build import gang, job, node, profile, snapshot, whole
+from build import Json, gang, job, node, profile, snapshot, whole
 from hypothesis import given, note, settings
 from strategies import snapshots
 
@@ -129,7 +129,7 @@ def test_like_devices_form_a_class() -> None:
 
 def test_types_without_a_device_have_no_options() -> None:
     """A profile for a type that no node has cannot run."""
-    kinds = {"G": {}, "absent": {}}
+    kinds: Json = {"G": {}, "absent": {}}
     jobs = [job("x", profile(throughput={"G": 1, "absent": 5}))]
     program = compile_program(snapshot([node()], jobs, kinds))
     assert program.gpu_types == ("G",)
@@ -148,7 +148,7 @@ def test_a_type_may_be_closed() -> None:
 
 def test_an_option_per_profile_and_type_where_it_runs() -> None:
     """Zero or absent throughput, or one below the floor, makes no option."""
-    kinds = {"G": {}, "H": {}}
+    kinds: Json = {"G": {}, "H": {}}
     found = snapshot(
         [node(), {"name": "n2", "gpu_type": "H", "gpus": 1}],
         [

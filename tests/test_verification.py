@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 import pytest
 from brute_force import brute_force
-from build import gang, job, node, profile, snapshot, whole
+from build import Json, gang, job, node, profile, snapshot, whole
 from hypothesis import given, note, settings
 from strategies import snapshots
 
@@ -391,7 +391,7 @@ def test_a_gang_runs_at_its_slowest_worker() -> None:
 def test_normalised_throughput_is_a_share_of_the_best() -> None:
     """1.0 is the job's best profile on its best type, whether that one is placed or not."""
     rates = {"G": 40, "H": 80}
-    kinds = {"G": {}, "H": {}}
+    kinds: Json = {"G": {}, "H": {}}
     jobs = [job("j", profile(throughput=rates), profile("q", throughput=100), weight=3)]
     plan = Plan({"j": put("p", at("n1", "0"))})
     assert values(snapshot([node()], jobs, kinds), plan) == {"j": pytest.approx(3 * 0.4)}
@@ -403,7 +403,7 @@ HELD = {"profile": "p", "tasks": [{"node": "n1", "gpus": [0]}, {"node": "n1", "g
 
 
 def running() -> Snapshot:
-    pair = {"tasks": [{"count": 2, "gpus": 1}]}
+    pair: Json = {"tasks": [{"count": 2, "gpus": 1}]}
     return snapshot(
         [node(gpus=3)],
         [job("r", profile(**pair), profile("q", **pair), current=HELD, weight=2), job("new")],
