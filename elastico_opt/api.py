@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 #: What ``auto`` tries, in order: the first that is there and can express the snapshot.
 AUTO = ("pattern", "highs", "cpsat")
 FORMULATIONS = ("auto", "joint", "pattern")
+#: Above this HiGHS and CP-SAT spend minutes on starting threads, or refuse.
+MOST_THREADS = 256
 
 
 def solve(
@@ -165,8 +167,8 @@ def _check_options(
         raise InputError(f"time_limit is a number of seconds of at least 0, got {time_limit}")
     if gap is not None and not (gap >= 0 and math.isfinite(gap)):
         raise InputError(f"gap is a fraction of at least 0 (0.01 is one percent), got {gap}")
-    if threads < 1:
-        raise InputError(f"threads is at least 1, got {threads}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise InputError(f"threads is a number from 1 to {MOST_THREADS}, got {threads}")
     if not 0 <= seed < 2**31:
         raise InputError(f"seed is a whole number from 0 to 2^31 − 1, got {seed}")
     return {

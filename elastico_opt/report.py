@@ -131,9 +131,10 @@ def _unplaced(console: Console, result: Result) -> None:
     if not result.unplaced:
         return
     counts = Counter(row.reason for row in result.unplaced).most_common()
+    plural = "s" if len(result.unplaced) != 1 else ""
     summary = ", ".join(f"{count} × {reason}" for reason, count in counts)
     _table(
-        console, f"Not placed: {len(result.unplaced)} jobs ({summary})",
+        console, f"Not placed: {len(result.unplaced)} job{plural} ({summary})",
         [("job", "name"), ("reason", "code"), ("what is missing", "units of the snapshot")],
         [(row.job, row.reason, row.message) for row in result.unplaced[:ROWS]],
         total=len(result.unplaced),

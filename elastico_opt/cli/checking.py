@@ -90,7 +90,10 @@ def _print(source: str, report: dict[str, Any]) -> None:
     for problem in report["problems"]:
         click.echo(printable(problem))
     if report["valid"]:
-        size = ", ".join(f"{count} {what}" for what, count in report["size"].items())
+        size = ", ".join(
+            f"{count} {what.removesuffix('s') if count == 1 else what}"
+            for what, count in report["size"].items()
+        )
         click.echo(f"{source}: valid: {size}")
     else:
         count = len(report["problems"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,8 @@ def _tier(program: Program, priority: int) -> int:
 def _floor(text: str) -> tuple[int, float]:
     level, _, value = text.partition("=")
     try:
+        if not math.isfinite(float(value)):
+            raise ValueError
         return int(level), float(value)
     except ValueError:
         raise InputError(f"--keep {text}: write PRIORITY=VALUE, such as 1=12.5") from None

@@ -9,7 +9,7 @@ import click
 
 from elastico_opt.cli.output import check_writable, emit
 
-_COUNT = click.IntRange(min=0)
+_COUNT = click.IntRange(0, 1_000_000)
 _SHARE = "SHARE"
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(path_type=Path, allow_dash=True)
 _SEED = click.IntRange(0, 2**31 - 1)
+_COUNT = click.IntRange(0, 1_000_000)
 _output = click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
                        help="Write the snapshot to FILE (.gz compresses), not to standard "
                             "output.")  # fmt: skip
@@ -35,8 +36,8 @@ def import_group() -> None:
 )
 @click.option("--shapes", type=_FILE, required=True, metavar="CSV", help="single_data.csv")
 @click.option("--pairs", type=_FILE, required=True, metavar="CSV", help="colocate_info.csv")
-@click.option("--jobs", type=click.IntRange(min=0), required=True, help="How many jobs to draw.")
-@click.option("--gpus", type=click.IntRange(min=0), required=True, help="How many GPUs there are.")
+@click.option("--jobs", type=_COUNT, required=True, help="How many jobs to draw.")
+@click.option("--gpus", type=_COUNT, required=True, help="How many GPUs there are.")
 @click.option("--seed", type=_SEED, default=0, show_default=True, help="Which jobs are drawn.")
 @click.option(
     "--residents",

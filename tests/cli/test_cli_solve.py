@@ -57,7 +57,7 @@ def test_text_says_what_each_number_means(run: Any, write: Any, answer: Any) -> 
         "objective", "1 = one job of weight 1 at its best speed",
         "no plan is worth more", "33.33 %", "|bound − objective| / max(|bound|, |objective|)",
         "Placed: 1 of 2 jobs", "a [b]", "n: 0", "job's unit/s", "× alone",
-        "Not placed: 1 jobs",
+        "Not placed: 1 job (",
     ):  # fmt: skip
         assert part in text
 

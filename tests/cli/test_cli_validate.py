@@ -20,7 +20,7 @@ GOOD: dict[str, Any] = {
 def test_a_good_snapshot(run: Any, write: Any) -> None:
     done = run("validate", write(GOOD))
     assert done.exit_code == 0
-    assert done.stdout == f"{write(GOOD)}: valid: 1 nodes, 2 gpus, 1 jobs, 1 profiles\n"
+    assert done.stdout == f"{write(GOOD)}: valid: 1 node, 2 gpus, 1 job, 1 profile\n"
     data = json.loads(run("validate", write(GOOD), "--format", "json").stdout)
     assert data["valid"] is True
     assert data["size"]["gpus"] == 2
