@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from elastico_opt.formulations.columns import pattern_matrix, static_matrix
+from elastico_opt.formulations.columns import pattern_matrix, static_matrix, static_upper
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.program.arrays import Floats, Ints
 from elastico_opt.solvers.base import Limits
@@ -32,7 +32,8 @@ class Tightening:
     point : (static + patterns,) floats
         The latest LP point.
     reduced : (static + patterns,) floats
-        Reduced costs (<= 0 up to tolerance) at the best bound.
+        Reduced costs at the best bound: <= 0 up to tolerance, but for static columns at their
+        upper bounds.
     exhausted : bool
         Whether the latest LP point violates no cut that can be found.
     """
@@ -70,9 +71,12 @@ class Tightening:
         return self.bound < before - _SAME * max(1.0, abs(before))
 
     def _take(self, value: float, point: Floats, reduced: Floats) -> None:
-        # Reduced costs are <= 0 only up to a tolerance: what that could hide is added.
-        hidden = max(0.0, float(reduced.max(initial=0.0)))
-        value += hidden * float(self.layout.pool_size.sum() + self.layout.class_size.sum())
+        # Reduced costs are <= 0 only up to a tolerance, and > 0 where a static column is at its
+        # upper bound: what other points could gain by them is added.
+        n = len(self.layout.static)
+        gain = np.maximum(reduced, 0.0)
+        value += float(gain[:n] @ np.maximum(static_upper(self.layout) - point[:n], 0.0))
+        value += float(gain[n:].max(initial=0.0)) * float(self.layout.pool_size.sum())
         self.point = point
         if value < self.bound:
             self.bound, self.reduced = value, reduced

@@ -46,9 +46,10 @@ def _guesses(p: Program, j: int, rng: random.Random) -> Iterator[Placement]:
             return
         option = rng.choice(options)
         at_home = home is not None and rng.random() < 0.5
-        tasks = []
+        groups = [q for q in p.groups_of(option) for _ in range(int(p.group_count[q]))]
+        tasks: list[tuple[int, tuple[int, ...]]] = []
         taken: set[int] = set()
-        for q in (q for q in p.groups_of(option) for _ in range(int(p.group_count[q]))):
+        for q in groups:
             gpus = int(p.group_gpus[q])
             if not gpus:
                 nodes = home.cpu_nodes if at_home and home else range(p.n_nodes)
@@ -66,5 +67,5 @@ def _guesses(p: Program, j: int, rng: random.Random) -> Iterator[Placement]:
                 held = tuple(sorted(rng.sample(by_node[n], gpus)))
                 taken.update(held)
                 tasks.append((n, held))
-        if len(tasks) == sum(int(p.group_count[q]) for q in p.groups_of(option)):
+        if len(tasks) == len(groups):
             yield Placement(option, tuple(tasks))

@@ -1,4 +1,4 @@
-"""The layout: what is grouped, what is told apart, and that every plan is a point of the program."""
+"""The layout: what is grouped, what is told apart, and that every plan is a point of it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def test_unlike_devices_of_one_node_are_two_pools() -> None:
     gpus = [{"id": "x", "capacity": {"memory": 20}}, {"id": "y"}, {"id": "z"}]
     layout = layout_of({"n": {"gpus": gpus}}, {"a": {"gpu": {"memory": 12}}, "b": {}})
     assert layout.pool_devices == ((0,), (1, 2))
-    fits = {(int(k), int(c)) for k, c in zip(layout.items.pool, layout.items.job_class)}
+    fits = {
+        (int(k), int(c)) for k, c in zip(layout.items.pool, layout.items.job_class, strict=True)
+    }
     assert fits == {(0, 0), (0, 1), (1, 1)}
 
 
@@ -150,8 +152,8 @@ def test_a_home_is_a_site_only_where_it_matters() -> None:
     costly = layout_of(nodes, jobs, policy={"migration_cost": 0.5})
     assert costly.site_device.tolist() == [1]
     items = costly.items
-    stays = {(int(s), bool(v), float(w)) for s, v, w, c in
-             zip(items.site, items.stays, items.value, items.job_class) if c == 0}  # fmt: skip
+    mine = np.flatnonzero(items.job_class == 0)
+    stays = {(int(items.site[i]), bool(items.stays[i]), float(items.value[i])) for i in mine}
     assert stays == {(0, True, 1.0), (ELSEWHERE, False, 0.5)}
 
 
