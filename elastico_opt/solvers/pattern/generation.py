@@ -20,6 +20,9 @@ CONVERGED = 1e-9
 BINS, FEWEST, PER_ROUND = 16, 4, 30_000
 #: The same for the first round after a warm start.
 FIRST_BINS, FIRST_FEWEST, FIRST_ROUND = 64, 16, 90_000
+#: Weight of the best known duals in pricing after a warm start, and the relative distance of bound
+#: and LP value below which the master's duals are trusted alone.
+INERTIA, NEAR = 0.9, 1e-5
 #: Classes in the sample that duals are first guessed from.
 SAMPLE = 300
 #: Patterns of the first round: reduced cost down to this share of the highest device price.
@@ -50,13 +53,15 @@ class Generation:
         """Generate columns until the LP is solved or a limit is reached."""
         self.master.add(start)
         self.master.add(self.pricer.singletons())
-        self._warm_up(start)
+        inertia = INERTIA if self._warm_up(start) else 0.0
         while not self.limits.reached():
             solved = self.master.solve(self.limits)
             if solved is None:
                 return
             value, duals = solved
-            priced = self._price(duals)
+            if self.bound - value <= NEAR * abs(value):
+                inertia = 0.0
+            priced = self._price(self._between(duals, inertia))
             if priced is None:
                 return
             on_round()
@@ -64,7 +69,18 @@ class Generation:
                 self.converged = True
                 return
             if self.master.add(priced.patterns) == 0:
-                return
+                if inertia == 0.0:
+                    return
+                inertia = 0.0
+
+    def _between(self, duals: Duals, inertia: float) -> Duals:
+        """Return duals between the master's and the best known (Wentges, 1997)."""
+        if inertia == 0.0 or self.duals is None:
+            return duals
+        return Duals(
+            inertia * self.duals.row + (1 - inertia) * duals.row,
+            inertia * self.duals.stage + (1 - inertia) * duals.stage,
+        )
 
     def _price(self, duals: Duals, slack: float = -EPSILON, bins: int | None = None) -> Priced | None:
         priced = self.pricer.price(duals, self.limits, bins or self.bins, self.rounds, slack=slack)
@@ -75,7 +91,7 @@ class Generation:
                 self.bound, self.duals = bound, duals
         return priced
 
-    def _warm_up(self, start: Patterns) -> None:
+    def _warm_up(self, start: Patterns) -> bool:
         """Guess the duals of many classes from the LP over a sample of them.
 
         Prices of devices settle on a sample long before every class has met its best partners;
@@ -83,7 +99,7 @@ class Generation:
         """
         layout = self.layout
         if layout.n_classes < 2 * SAMPLE or self.stage.floors:
-            return
+            return False
         active = np.zeros(layout.n_classes, dtype=bool)
         order = np.random.default_rng(self.limits.seed).permutation(layout.n_classes)
         active[order[:SAMPLE]] = True
@@ -100,11 +116,12 @@ class Generation:
             if priced is None or sample.add(priced.patterns) == 0:
                 break
         if duals is None or self.limits.reached():
-            return
+            return False
         first = max(FIRST_FEWEST, min(FIRST_BINS, FIRST_ROUND // layout.n_classes))
         priced = self._price(self.pricer.extend(duals, active), WARM_SLACK * self._device_worth(duals), first)
         if priced is not None:
             self.master.add(priced.patterns)
+        return priced is not None
 
     def _device_worth(self, duals: Duals) -> float:
         layout = self.layout

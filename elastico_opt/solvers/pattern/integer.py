@@ -22,10 +22,6 @@ from elastico_opt.formulations.layout import Layout
 from elastico_opt.formulations.matrix import MatrixForm
 from elastico_opt.program.arrays import Floats, Ints
 
-#: LP values this close below a whole number count as whole.
-_WHOLE = 1e-6
-
-
 @dataclass(frozen=True)
 class Selection:
     """An integer point: how often each static column and each pattern is used."""
@@ -65,52 +61,3 @@ def selection(layout: Layout, patterns: Patterns, vector: Floats) -> Selection:
     n = len(layout.static)
     used = np.flatnonzero(whole[n:])
     return Selection(whole[:n], patterns.select(used), whole[n:][used])
-
-
-def rounding_form(
-    form: MatrixForm, point: Floats, reduced: Floats, most: int
-) -> tuple[MatrixForm, Floats, Ints]:
-    """Fix what is whole in an LP point and leave the rest to a small integer program.
-
-    Parameters
-    ----------
-    form : MatrixForm
-    point : (N,) floats
-    reduced : (N,) floats
-        Reduced costs; where more than `most` columns fit, those nearest to zero are kept.
-
-    Returns
-    -------
-    residual : MatrixForm
-        The program over the columns that still fit.
-    fixed : (N,) floats
-        The whole part of the point.
-    columns : ints
-        Columns of the residual program.
-    """
-    fixed = np.floor(point + _WHOLE)
-    left = form.row_upper - form.rows @ fixed
-    # A column fits if no row it uses is spent; rows it feeds do not matter.
-    spent = (left < 1).astype(float)
-    using = form.rows.copy()
-    using.data = np.maximum(using.data, 0.0)
-    columns = np.flatnonzero((using.T @ spent == 0) & (form.column_upper > fixed))
-    if len(columns) > most:
-        # Ties are many: drawing lots among them keeps every row served.
-        lots = np.random.default_rng(0).random(len(columns))
-        order = np.lexsort((lots, -np.round(reduced[columns], 7)))
-        columns = np.sort(columns[order[:most]])
-    residual = MatrixForm(
-        rows=form.rows[:, columns],
-        row_lower=form.row_lower.copy(),
-        row_upper=left,
-        column_lower=np.zeros(len(columns)),
-        column_upper=(form.column_upper - fixed)[columns],
-        integer=np.ones(len(columns), dtype=bool),
-        objectives=form.objectives[:, columns].copy(),
-        offsets=form.objectives @ fixed,
-        columns=tuple(form.columns[i] for i in columns),
-        row_names=form.row_names,
-        constants={},
-    )
-    return residual, fixed, columns

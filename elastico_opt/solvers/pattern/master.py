@@ -42,6 +42,11 @@ class Stage:
     index: int
     floors: tuple[float, ...] = ()
 
+    @property
+    def floor_pairs(self) -> tuple[tuple[int, float], ...]:
+        """Return the floors as (stage, least value) pairs."""
+        return tuple(enumerate(self.floors))
+
 
 class Master:
     """The LP over all static columns and a growing set of patterns."""

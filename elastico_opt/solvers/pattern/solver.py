@@ -17,14 +17,12 @@ nothing and is never used as if it did.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
-from elastico_opt.formulations.matrix import MatrixForm
 from elastico_opt.plan import Plan
 from elastico_opt.program import Program
 from elastico_opt.program.arrays import Floats
@@ -42,10 +40,11 @@ from elastico_opt.solvers.highs import HighsEngine
 from elastico_opt.solvers.pattern.encode import Encoder
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent
-from elastico_opt.solvers.pattern.integer import matrix_form, rounding_form, selection
+from elastico_opt.solvers.pattern.integer import matrix_form, selection
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.pricing import Pricer
 from elastico_opt.solvers.pattern.realise import realise
+from elastico_opt.solvers.pattern.rounding import Rounding
 from elastico_opt.solvers.pattern.tighten import Tightening
 
 #: First slack of the enumeration as a share of the value of one device, and its growth.
@@ -54,8 +53,6 @@ FIRST_SLACK, GROWTH = 5e-3, 8.0
 DIVES = 3
 #: Bursts of cuts that may pass without a better bound before branching.
 PATIENCE = 1
-#: Most columns in the integer program that rounds an LP point, and its seconds.
-ROUNDING_COLUMNS, ROUNDING_SECONDS = 6_000, 3.0
 #: Patterns beyond which the enumeration is given up.
 MOST_PATTERNS = 4_000_000
 #: Nodes up to which pools are split into nodes when a choice cannot be realised.
@@ -160,7 +157,7 @@ class _Run:
         if generation.duals is None:
             return self.limits.reached() or Stop.ERROR
         self._dive(index, stage, generation.master)
-        slack = FIRST_SLACK * max(1.0, abs(generation.bound)) / max(1, self.program.n_devices)
+        slack = self._first_slack(generation.bound)
         while not (settled := self._settled(index)):
             if stopped := self.limits.reached():
                 return stopped
@@ -185,15 +182,20 @@ class _Run:
         patterns short that the proof needs.
         """
         tightening = Tightening(self.layout, master, self.limits)
-        form = matrix_form(self.layout, master.patterns)
+        rounding = Rounding(matrix_form(self.layout, master.patterns), stage, self.limits)
+        point: Floats | None = None
+        slack = self._first_slack(self._bound(index))
         for _ in range(DIVES):
-            if self.limits.reached() or self._settled(index):
+            if self.limits.reached() or self._needed(index, self._bound(index)) <= slack:
                 return
             tightening.cut()
-            self._round(index, stage, master, form, tightening)
+            point = self._round(index, master, rounding, tightening)
             self._event("rounding")
             if tightening.exhausted:
-                return
+                break
+        if point is not None and self._needed(index, self._bound(index)) > GROWTH * slack:
+            point = rounding.improve(point, tightening.reduced, tightening.bound - slack)
+            self._offer(index, master.patterns, point)
 
     def _hopeless(self, index: int) -> Stop | None:
         """Decide what it means that the integer program is solved and the stage is open."""
@@ -208,12 +210,13 @@ class _Run:
         """
         tightening = Tightening(self.layout, master, self.limits)
         form = matrix_form(self.layout, master.patterns)
+        rounding = Rounding(form, stage, self.limits)
         start: Floats | None = None
         stale = 0
         while stale < PATIENCE:
             improved = tightening.cut()
             self._lower(index, max(tightening.bound, beyond))
-            start = self._round(index, stage, master, form, tightening)
+            start = self._round(index, master, rounding, tightening)
             self._event("cuts")
             if self._settled(index):
                 return True
@@ -227,22 +230,14 @@ class _Run:
         return self._branch(index, stage, master, tightening, beyond, start)
 
     def _round(
-        self, index: int, stage: Stage, master: Master, form: MatrixForm, tightening: Tightening
+        self, index: int, master: Master, rounding: Rounding, tightening: Tightening
     ) -> Floats | None:
-        """Round the LP point by a small integer program; offer the plan, return the point."""
+        """Round the LP point and offer the plan; return the integer point."""
         if not len(tightening.point):
             return None
-        residual, point, columns = rounding_form(
-            form, tightening.point, tightening.reduced, ROUNDING_COLUMNS
-        )
-        limits = replace(self.limits, deadline=min(self.limits.deadline, time.monotonic() + ROUNDING_SECONDS))
-        answer = HighsEngine(residual, limits).solve(
-            index, tuple(enumerate(stage.floors)), None, lambda objective, bound: None
-        )
-        if answer.vector is None:
-            return None
-        point[columns] += answer.vector
-        self._offer(index, master.patterns, point)
+        point = rounding.round(tightening.point, tightening.reduced)
+        if point is not None:
+            self._offer(index, master.patterns, point)
         return point
 
     def _branch(
@@ -260,7 +255,7 @@ class _Run:
             start = np.concatenate([start[:n], start[n:][kept]]) if not len(lost) else None
         effort = None if start is None else 0.0  # the start is near the optimum: only prove
         answer = HighsEngine(form, self.limits, effort).solve(
-            index, tuple(enumerate(stage.floors)), start, lambda objective, bound: None
+            index, stage.floor_pairs, start, lambda objective, bound: None
         )
         if answer.vector is not None:
             self._offer(index, patterns, answer.vector)
@@ -293,6 +288,9 @@ class _Run:
             bound = max(bound, self.incumbent.values[index])
         if bound < self._bound(index):
             self.bounds[index] = bound
+
+    def _first_slack(self, bound: float) -> float:
+        return FIRST_SLACK * max(1.0, abs(bound)) / max(1, self.program.n_devices)
 
     def _needed(self, index: int, bound: float) -> float:
         """Return the slack under a bound at which every better plan is held."""

@@ -1,0 +1,103 @@
+"""Integer points near an LP point: small integer programs around what is already whole."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from elastico_opt.formulations.matrix import MatrixForm
+from elastico_opt.program.arrays import Floats, Ints
+from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.highs import HighsEngine
+from elastico_opt.solvers.pattern.master import Stage
+
+#: LP values this close below a whole number count as whole.
+_WHOLE = 1e-6
+#: Most columns of one small integer program, and its seconds.
+COLUMNS, SECONDS = 6_000, 3.0
+#: Neighbourhoods tried in a row without success; fewest columns worth a try; seconds in all.
+FAILURES, FEWEST, SEARCH_SECONDS = 6, 1_500, 8.0
+
+
+class Rounding:
+    """Rounds LP points of one form and improves integer ones by neighbourhood search."""
+
+    def __init__(self, form: MatrixForm, stage: Stage, limits: Limits) -> None:
+        self.form, self.stage, self.limits = form, stage, limits
+        self._random = np.random.default_rng(limits.seed)
+        self._using = form.rows.copy()
+        self._using.data = np.maximum(self._using.data, 0.0)
+
+    def value(self, vector: Floats) -> float:
+        """Return the value of a point in the present stage."""
+        return float(self.form.objectives[self.stage.index] @ vector)
+
+    def round(self, point: Floats, reduced: Floats) -> Floats | None:
+        """Keep the whole part of an LP point and solve for the rest; None when that fails."""
+        return self._complete(np.floor(point + _WHOLE), reduced)
+
+    def improve(self, vector: Floats, reduced: Floats, enough: float) -> Floats:
+        """Free random parts of an integer point and solve for them, until nothing gains.
+
+        Stops once the value reaches `enough`.
+        """
+        ends = min(self.limits.deadline, time.monotonic() + SEARCH_SECONDS)
+        size, failures = 60, 0
+        while failures < FAILURES and time.monotonic() < ends and self.value(vector) < enough:
+            used = np.flatnonzero(vector > 0.5)
+            kept = vector.copy()
+            kept[self._random.choice(used, min(size, len(used)), replace=False)] = 0.0
+            if len(self._columns(kept, reduced)[0]) < FEWEST and size < len(used):
+                size *= 2
+                continue
+            found = self._complete(kept, reduced)
+            gained = found is not None and self.value(found) > self.value(vector) + 1e-9
+            failures = 0 if gained else failures + 1
+            vector = found if gained and found is not None else vector
+        return vector
+
+    def _columns(self, fixed: Floats, reduced: Floats) -> tuple[Ints, Floats]:
+        """Return the columns that still fit beside a fixed part, and what the rows have left.
+
+        A column fits if no row it uses is spent; rows it feeds do not matter. Of too many, those
+        of reduced cost nearest to zero are kept. Ties are common: drawing lots among them keeps
+        every row served.
+        """
+        left = self.form.row_upper - self.form.rows @ fixed
+        spent = (left < 1).astype(float)
+        fits = (self._using.T @ spent == 0) & (self.form.column_upper > fixed)
+        columns = np.flatnonzero(fits)
+        if len(columns) > COLUMNS:
+            lots = self._random.random(len(columns))
+            order = np.lexsort((lots, -np.round(reduced[columns], 7)))
+            columns = np.sort(columns[order[:COLUMNS]])
+        return columns, left
+
+    def _complete(self, fixed: Floats, reduced: Floats) -> Floats | None:
+        """Solve the integer program over the columns that fit beside a fixed part."""
+        columns, left = self._columns(fixed, reduced)
+        form = self.form
+        residual = MatrixForm(
+            rows=form.rows[:, columns],
+            row_lower=form.row_lower.copy(),
+            row_upper=left,
+            column_lower=np.zeros(len(columns)),
+            column_upper=(form.column_upper - fixed)[columns],
+            integer=np.ones(len(columns), dtype=bool),
+            objectives=form.objectives[:, columns].copy(),
+            offsets=form.objectives @ fixed,
+            columns=tuple(form.columns[i] for i in columns),
+            row_names=form.row_names,
+            constants={},
+        )
+        ends = min(self.limits.deadline, time.monotonic() + SECONDS)
+        answer = HighsEngine(residual, replace(self.limits, deadline=ends)).solve(
+            self.stage.index, self.stage.floor_pairs, None, lambda objective, bound: None
+        )
+        if answer.vector is None:
+            return None
+        vector = fixed.copy()
+        vector[columns] += answer.vector
+        return vector
