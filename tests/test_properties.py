@@ -205,7 +205,7 @@ def check_heuristic(found: Snapshot, solver: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("solver", EXACT)
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(draws=st.data())
 def test_exact_solvers_find_the_optimum(solver: str, family: str, draws: st.DataObject) -> None:
     """Same status and value, in all and per tier, a bound that meets it, a true conflict."""
@@ -226,7 +226,7 @@ def test_exact_solvers_find_the_optimum_at_length(
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("solver", HEURISTIC)
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(draws=st.data())
 def test_other_solvers_stay_below_it(solver: str, family: str, draws: st.DataObject) -> None:
     """A plan that holds and is worth no more than the optimum; a bound that is no less."""
