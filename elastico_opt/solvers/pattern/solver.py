@@ -24,7 +24,7 @@ import numpy as np
 from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.plan import Plan
-from elastico_opt.program import Program
+from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats
 from elastico_opt.solvers.base import (
     TOLERANCE,
@@ -42,6 +42,7 @@ from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent
 from elastico_opt.solvers.pattern.integer import matrix_form, selection
 from elastico_opt.solvers.pattern.master import Master, Stage
+from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
 from elastico_opt.solvers.pattern.pricing import Pricer
 from elastico_opt.solvers.pattern.realise import realise
 from elastico_opt.solvers.pattern.rounding import Rounding
@@ -53,6 +54,9 @@ FIRST_SLACK, GROWTH = 5e-3, 8.0
 DIVES = 3
 #: Bursts of cuts that may pass without a better bound before branching.
 PATIENCE = 1
+#: Seconds for the search over sub-clusters, as share of the time left and at most; and the number
+#: of jobs up to which every gain is verified at once.
+SEARCH_SHARE, SEARCH_SECONDS, CHECK_EACH = 0.6, 60.0, 1_000
 #: Patterns beyond which the enumeration is given up.
 MOST_PATTERNS = 4_000_000
 #: Nodes up to which pools are split into nodes when a choice cannot be realised.
@@ -92,10 +96,20 @@ class PatternSolver:
         return run.outcome()
 
 
+def _solve_part(program: Program, start: Plan, limits: Limits) -> Plan | None:
+    """Solve a sub-cluster from a plan, without a search below it."""
+    run = _Run(program, limits, None, search=False)
+    run.incumbent.offer(program.from_plan(start))
+    return run.outcome().plan
+
+
 class _Run:
     """One solve: the incumbent, and per stage the best bound."""
 
-    def __init__(self, program: Program, limits: Limits, on_event: Listener | None) -> None:
+    def __init__(
+        self, program: Program, limits: Limits, on_event: Listener | None, search: bool = True
+    ) -> None:
+        self.search = search
         self.program, self.limits, self.on_event = program, limits, on_event
         self.began = time.monotonic()
         self.layout = Layout.build(program)
@@ -193,9 +207,24 @@ class _Run:
             self._event("rounding")
             if tightening.exhausted:
                 break
-        if point is not None and self._needed(index, self._bound(index)) > GROWTH * slack:
-            point = rounding.improve(point, tightening.reduced, tightening.bound - slack)
-            self._offer(index, master.patterns, point)
+        if self._needed(index, self._bound(index)) > GROWTH * slack and self.search:
+            self._search_nodes(index, slack)
+
+    def _search_nodes(self, index: int, slack: float) -> None:
+        """Improve the incumbent sub-cluster by sub-cluster, until the gap is small."""
+        if self.incumbent.plan is None or self.limits.reached():
+            return
+
+        def on_gain(placements: dict[int, Placement]) -> bool:
+            if self.program.n_jobs <= CHECK_EACH:
+                self.incumbent.offer(placements)
+                self._event("sub-clusters")
+            return self._needed(index, self._bound(index)) > slack
+
+        seconds = min(SEARCH_SECONDS, SEARCH_SHARE * self.limits.remaining())
+        search = NodeSearch(self.program, _solve_part, self.limits)
+        self.incumbent.offer(search.run(self.incumbent.placements, seconds, on_gain))
+        self._event("sub-clusters")
 
     def _hopeless(self, index: int) -> Stop | None:
         """Decide what it means that the integer program is solved and the stage is open."""
