@@ -19,7 +19,6 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "signature"
-autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 numpydoc_show_class_members = False
 
