@@ -20,8 +20,8 @@ try: $(VENV)/.base ## install the package and solve a first instance
 test: $(VENV)/.test ## install the test tools and run the quick tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-nightly: $(VENV)/.test ## run the slow tests
-	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+nightly: $(VENV)/.test ## run the slow tests, with new random examples
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 lint: $(VENV)/.test ## check style and format
 	$(BIN)/ruff check .
