@@ -204,7 +204,8 @@ def test_missing_pairs_are_counted(use: Callable[..., Fake]) -> None:
 @pytest.mark.parametrize(("options", "message"), [
     ({"formulation": "dual"}, "formulation 'dual' is unknown: use 'auto', 'joint', 'pattern'"),
     ({"time_limit": -1}, "time_limit"), ({"time_limit": math.nan}, "time_limit"),
-    ({"gap": -0.1}, "gap"), ({"threads": 0}, "threads"), ({"seed": -1}, "seed"),
+    ({"gap": -0.1}, "gap"), ({"threads": 0}, "threads"), ({"threads": 257}, "threads"),
+    ({"seed": -1}, "seed"),
 ])  # fmt: skip
 def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(eo.InputError, match=message):

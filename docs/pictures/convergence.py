@@ -26,8 +26,7 @@ def steps() -> tuple[list[Event], eo.Result]:
     changed = [
         event
         for before, event in zip([None, *events], events, strict=False)
-        if before is None
-        or (event.objective, event.bound) != (before.objective, before.bound)
+        if before is None or (event.objective, event.bound) != (before.objective, before.bound)
     ]
     return [event for event in changed if event.bound and event.objective], result
 

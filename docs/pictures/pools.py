@@ -35,8 +35,8 @@ def draw() -> str:
         counts = " + ".join(str(count) for _, count in patterns)
         parts.append(text(400, top + 106, f"row of the pool: {counts} ≤ {size}", FAINT))
         parts.append(
-            '<path d="M 350 {0} h 32 m -8 -6 l 8 6 l -8 6" fill="none" stroke="{1}" '
-            'stroke-width="2"/>'.format(top + 48, FAINT)
+            f'<path d="M 350 {top + 48} h 32 m -8 -6 l 8 6 l -8 6" fill="none" stroke="{FAINT}" '
+            'stroke-width="2"/>'
         )
     return "\n".join(
         [
@@ -70,9 +70,7 @@ def rectangle(x: float, y: float, width: float, height: float, fill: str, edge: 
     )
 
 
-def text(
-    x: float, y: float, content: str, fill: str, size: int = 13, anchor: str = "start"
-) -> str:
+def text(x: float, y: float, content: str, fill: str, size: int = 13, anchor: str = "start") -> str:
     """Return a line of text."""
     return (
         f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" fill="{fill}">'

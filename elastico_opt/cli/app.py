@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sys
 from typing import Any
 
@@ -26,6 +27,7 @@ class _Commands(click.Group):
     """Turns every error into one line on standard error and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        _open_streams()
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -43,6 +45,13 @@ class _Commands(click.Group):
                 raise
             kind = type(error).__name__
             fail(f"unexpected {kind}: {error} (elastico-opt --debug … shows where)", FAILED)
+
+
+def _open_streams() -> None:
+    """Let a stream that the caller closed be empty, or lead nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def fail(message: str, code: int) -> None:

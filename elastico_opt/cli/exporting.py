@@ -78,6 +78,8 @@ def _export(
         names = output.with_name(output.name + ".names.json")
     check_writable(output)
     check_writable(names)
+    if names is not None and output is not None and names.resolve() == output.resolve():
+        raise InputError(f"--names {names}: is the output itself: name another file")
     program = compile_program(read_snapshot(path))
     tier = 0 if priority is None else _tier(program, priority)
     floors = [(_tier(program, level), value) for level, value in map(_floor, keep)]

@@ -110,3 +110,20 @@ def test_a_bound_is_called_a_bound(run: Any, write: Any) -> None:
     done = run("export", "lp", write(data), "--formulation", "pattern")
     assert "bounds plans" in done.stderr
     assert "bounds plans" not in run("export", "lp", write(data)).stderr
+
+
+def test_the_map_does_not_replace_the_model(run: Any, write: Any, tmp_path: Path) -> None:
+    """Both written to one file would leave the map only, without a word."""
+    target = tmp_path / "model.mps"
+    done = run("export", "mps", write(DATA), "-o", target, "--names", target)
+    assert done.exit_code == 2
+    assert "name another file" in done.stderr
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "x", ""])
+def test_a_value_to_keep_is_a_number(run: Any, write: Any, value: str) -> None:
+    """A NaN on the right side of a row makes a file that readers refuse, or worse, read."""
+    done = run("export", "mps", write(DATA), "--keep", f"0={value}")
+    assert done.exit_code == 2
+    assert "PRIORITY=VALUE" in done.stderr
