@@ -173,8 +173,9 @@ class _Packing:
         layout, p = self.layout, self.layout.program
         seats = Seats()
         taken = {
-            int(layout.site_device[s])
-            for t, s in enumerate(self.chosen.patterns.site.tolist()) if s != ELSEWHERE
+            int(layout.site_device[self.chosen.patterns.site[t]])
+            for (t, _), seat in self.seat.items()
+            if self.chosen.patterns.site[t] != ELSEWHERE and self.solver.value(seat)
         }
         free: dict[tuple[int, int], list[int]] = defaultdict(list)
         for g in range(p.n_devices - 1, -1, -1):

@@ -17,6 +17,8 @@ from elastico_opt.solvers.pattern.master import Stage
 _WHOLE = 1e-6
 #: Most columns of one small integer program, and its seconds.
 COLUMNS, SECONDS = 6_000, 3.0
+#: Most columns of a form that is solved without fixing any, and the seconds for it.
+RESTRICTED, RESTRICTED_SECONDS = 20_000, 8.0
 #: Neighbourhoods tried in a row without success; fewest columns worth a try; seconds in all.
 FAILURES, FEWEST, SEARCH_SECONDS = 6, 1_500, 8.0
 
@@ -38,6 +40,12 @@ class Rounding:
         """Keep the whole part of an LP point and solve for the rest; None when that fails."""
         return self._complete(np.floor(point + _WHOLE), reduced)
 
+    def restricted(self, start: Floats | None, reduced: Floats) -> Floats | None:
+        """Solve over the best columns alone, without fixing any, for a limited time."""
+        if self.form.n_columns > RESTRICTED:
+            return None
+        return self._complete(np.zeros(self.form.n_columns), reduced, start, RESTRICTED_SECONDS)
+
     def improve(self, vector: Floats, reduced: Floats, enough: float) -> Floats:
         """Free random parts of an integer point and solve for them, until nothing gains.
 
@@ -58,7 +66,7 @@ class Rounding:
             vector = found if gained and found is not None else vector
         return vector
 
-    def _columns(self, fixed: Floats, reduced: Floats) -> tuple[Ints, Floats]:
+    def _columns(self, fixed: Floats, reduced: Floats, most: int = COLUMNS) -> tuple[Ints, Floats]:
         """Return the columns that still fit beside a fixed part, and what the rows have left.
 
         A column fits if no row it uses is spent; rows it feeds do not matter. Of too many, those
@@ -69,15 +77,18 @@ class Rounding:
         spent = (left < 1).astype(float)
         fits = (self._using.T @ spent == 0) & (self.form.column_upper > fixed)
         columns = np.flatnonzero(fits)
-        if len(columns) > COLUMNS:
+        if len(columns) > most:
             lots = self._random.random(len(columns))
             order = np.lexsort((lots, -np.round(reduced[columns], 7)))
-            columns = np.sort(columns[order[:COLUMNS]])
+            columns = np.sort(columns[order[:most]])
         return columns, left
 
-    def _complete(self, fixed: Floats, reduced: Floats) -> Floats | None:
+    def _complete(
+        self, fixed: Floats, reduced: Floats, start: Floats | None = None, seconds: float = SECONDS
+    ) -> Floats | None:
         """Solve the integer program over the columns that fit beside a fixed part."""
-        columns, left = self._columns(fixed, reduced)
+        most = COLUMNS if fixed.any() else RESTRICTED
+        columns, left = self._columns(fixed, reduced, most)
         form = self.form
         residual = MatrixForm(
             rows=form.rows[:, columns],
@@ -92,9 +103,10 @@ class Rounding:
             row_names=form.row_names,
             constants={},
         )
-        ends = min(self.limits.deadline, time.monotonic() + SECONDS)
+        ends = min(self.limits.deadline, time.monotonic() + seconds)
+        first = None if start is None else start[columns]
         answer = HighsEngine(residual, replace(self.limits, deadline=ends)).solve(
-            self.stage.index, self.stage.floor_pairs, None, lambda objective, bound: None
+            self.stage.index, self.stage.floor_pairs, first, lambda objective, bound: None
         )
         if answer.vector is None:
             return None

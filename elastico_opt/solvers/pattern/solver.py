@@ -56,7 +56,7 @@ DIVES = 3
 PATIENCE = 1
 #: Seconds for the search over sub-clusters, as share of the time left and at most; and the number
 #: of jobs up to which every gain is verified at once.
-SEARCH_SHARE, SEARCH_SECONDS, CHECK_EACH = 0.6, 60.0, 1_000
+SEARCH_SHARE, SEARCH_SECONDS, CHECK_EACH = 0.5, 60.0, 1_000
 #: Patterns beyond which the enumeration is given up.
 MOST_PATTERNS = 4_000_000
 #: Nodes up to which pools are split into nodes when a choice cannot be realised.
@@ -207,6 +207,10 @@ class _Run:
             self._event("rounding")
             if tightening.exhausted:
                 break
+        if self._needed(index, self._bound(index)) > GROWTH * slack and self.search:
+            found = rounding.restricted(point, tightening.reduced)
+            if found is not None:
+                self._offer(index, master.patterns, found)
         if self._needed(index, self._bound(index)) > GROWTH * slack and self.search:
             self._search_nodes(index, slack)
 
