@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: What ``auto`` tries, in order: the first that is there and can express the snapshot.
 AUTO = ("pattern", "highs", "cpsat")
+#: Nonzeros of the joint form up to which ``auto`` lets it close what the pattern form leaves open.
+SECOND_TRY = 200_000
 FORMULATIONS = ("auto", "joint", "pattern")
 #: Above this HiGHS and CP-SAT spend minutes on starting threads, or refuse.
 MOST_THREADS = 256
@@ -93,6 +95,9 @@ def solve(
     VerificationError
         When a solver returns a plan or a bound that does not hold (a bug).
     """
+    if not hasattr(snapshot, "jobs"):
+        kind = type(snapshot).__name__
+        raise TypeError(f"solve takes a Snapshot, got {kind}: use read_snapshot or parse_snapshot")
     options = _check_options(solver, formulation, time_limit, gap, seed, threads)
     run = _Run(
         snapshot,
@@ -259,12 +264,25 @@ class _Run:
         self, candidates: Sequence[Solver], program: Program, start: Plan | None,
         on_event: Listener | None,
     ) -> tuple[Solver, Outcome]:  # fmt: skip
-        """Run the first candidate that can express the program."""
-        for solver in candidates[:-1]:
+        """Run the first candidate that can express the program.
+
+        Where its form only bounds (it ended without a proof and without reaching a limit), the
+        next one closes a snapshot that is small enough for it.
+        """
+        for i, solver in enumerate(candidates[:-1]):
             try:
-                return solver, solver.solve(program, self.limits, start, on_event)
+                outcome = solver.solve(program, self.limits, start, on_event)
             except UnsupportedError as error:
                 log.info("solver %s cannot express this snapshot: %s", solver.name, error)
+                continue
+            if outcome.stop is Stop.CONVERGED and _small(program):
+                try:
+                    rest = self._ask(candidates[i + 1 :], program, outcome.plan, on_event)
+                except UnsupportedError:
+                    return solver, outcome
+                if rest[1].stop in (Stop.PROVED, Stop.INFEASIBLE):
+                    return rest
+            return solver, outcome
         return candidates[-1], candidates[-1].solve(program, self.limits, start, on_event)
 
     def _unsolved(self, stop: Stop, solver: Solver) -> Result:
@@ -318,6 +336,13 @@ class _Run:
                 f"{name} {s:.1f} s" for name, s in self.clock.stages.items() if s > 0.1
             )
             self.warnings.append(f"took {limit + over:.1f} s, the limit was {limit:g} s ({stages})")
+
+
+def _small(program: Program) -> bool:
+    """Whether the joint form of a program is small enough to be worth a second try."""
+    from elastico_opt.formulations.places import Places
+
+    return Places(program).nonzeros() <= SECOND_TRY
 
 
 def _rows(

@@ -21,6 +21,8 @@ def usable_start(
 ) -> Plan | None:
     """Return the usable part of a start plan, naming what was left out."""
     plan = start if isinstance(start, Plan) else getattr(start, "plan", None)
+    if plan is None and not (start is None or hasattr(start, "plan")):
+        raise TypeError(f"start is a Plan or a Result, got {type(start).__name__}")
     if plan is None:
         return None
     nodes = {node.name: {gpu.id for gpu in node.devices()} for node in snapshot.nodes}

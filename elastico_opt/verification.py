@@ -104,8 +104,13 @@ def check(snapshot: Snapshot, plan: object) -> Evaluation:
 
 
 def _plan_of(plan: object) -> Plan:
-    found = plan if isinstance(plan, Plan) else getattr(plan, "plan", None)
-    return found if isinstance(found, Plan) else Plan({})
+    """Return a plan, or the plan of a result; anything else must not pass for an empty plan."""
+    found = plan if isinstance(plan, Plan) else getattr(plan, "plan", plan)
+    if found is None:
+        raise VerificationError(["there is no plan to check: the result holds none"])
+    if not isinstance(found, Plan):
+        raise TypeError(f"expected a Plan or a Result, got {type(plan).__name__}")
+    return found
 
 
 class SlowdownTable:

@@ -210,3 +210,22 @@ def test_missing_pairs_are_counted(use: Callable[..., Fake]) -> None:
 def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(eo.InputError, match=message):
         eo.solve(ONE_FITS, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, [], "two-gpus", 5])
+def test_what_is_no_plan_does_not_pass_for_an_empty_one(wrong: object) -> None:
+    """`verify` of a list of placements once said nothing, which reads as "it holds"."""
+    for judge in (eo.verify, eo.evaluate):
+        with pytest.raises(TypeError, match="expected a Plan or a Result"):
+            judge(ONE_FITS, wrong)
+    with pytest.raises(TypeError, match="start is a Plan or a Result"):
+        eo.solve(ONE_FITS, start=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="solve takes a Snapshot"):
+        eo.solve(wrong)  # type: ignore[arg-type]
+
+
+def test_a_result_without_a_plan_does_not_pass(use: Callable[..., Fake]) -> None:
+    """Nothing was found, so nothing holds."""
+    use(Outcome(None, [None], Stop.TIME_LIMIT))
+    with pytest.raises(eo.VerificationError, match="the result holds none"):
+        eo.verify(ONE_FITS, eo.solve(ONE_FITS))
