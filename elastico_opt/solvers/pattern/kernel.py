@@ -1,8 +1,8 @@
 """Compiled search over the patterns of one device: the pricing problem, for any number of residents.
 
-Depth first over items sorted by base value, each partial pattern bounded by what the free slots
-and the free capacity could still bring. Adding a resident never undoes a conflict and never
-lowers a loss, so both the feasibility cuts and the bound are exact.
+Depth first over sorted items, each partial pattern bounded by what the free slots and the free
+capacity could still bring. Adding a resident never undoes a conflict and never lowers a loss, so
+both the feasibility cuts and the bound are exact.
 """
 
 from __future__ import annotations
@@ -13,6 +13,29 @@ import numpy as np
 from numba import njit
 
 NEVER = -1
+
+
+#: Partial patterns between two looks at the stop flag.
+POLL = 4096
+
+
+@njit(cache=True, nogil=True)
+def _reach(
+    best: float, density: Any, profit: float, room: Any, slots: int, shadow: Any, slot_price: float
+) -> float:
+    """Bound what further residents add: by free slots, by each resource, and by shadow prices."""
+    if best <= 0.0:
+        return best
+    reach = best * slots
+    for r in range(len(room)):
+        if density[r] < np.inf:
+            reach = min(reach, room[r] * density[r])
+    if slots > 1:
+        priced = profit + slot_price * slots
+        for r in range(len(room)):
+            priced += shadow[r] * room[r]
+        reach = min(reach, priced)
+    return reach
 
 
 @njit(cache=True, nogil=True)
@@ -27,6 +50,8 @@ def search(
     lot: Any,  # (n,) random numbers that spread a class's columns over its bins
     copies: Any,  # (classes,) jobs in a class
     capacity: Any,  # (R,)
+    shadow: Any,  # (R,) price of a unit of each resource, and of a slot: any that are >= 0 are right
+    slot_price: float,
     excess: Any,  # (V, V)
     unit: float,  # one slowdown quantum
     throughput: bool,  # coupling
@@ -41,6 +66,8 @@ def search(
     out_value: Any,  # (M,)
     out_items: Any,  # (M, slots)
     budget: int,  # most partial patterns to look at
+    fair: bool,  # give each root its share of the budget, and what earlier roots left of theirs
+    stop: Any,  # (1,) set from outside to end the search as if the budget were spent
 ) -> tuple[float, int, float, int]:
     """Return (best value, patterns listed, bound on what was left out, nodes looked at).
 
@@ -54,7 +81,16 @@ def search(
     best_after = np.empty(n + 1)
     best_after[n] = -np.inf
     density_after = np.zeros((n + 1, n_resources))
+    # Profits beyond the shadow prices, of each class only its best item, as often as it has jobs.
+    profit_after = np.zeros(n + 1)
+    most = np.zeros(len(copies))
     for i in range(n - 1, -1, -1):
+        profit = base[i] - slot_price
+        for r in range(n_resources):
+            profit -= shadow[r] * demand[i, r]
+        more = max(0.0, profit - most[owner[i]])
+        most[owner[i]] += more
+        profit_after[i] = profit_after[i + 1] + more * copies[owner[i]]
         best_after[i] = max(best_after[i + 1], base[i])
         for r in range(n_resources):
             dense = density_after[i + 1, r]
@@ -71,18 +107,17 @@ def search(
         room[0, r] = capacity[r]
     depth = 0
     position[0] = first_root
+    left = -np.inf
     while depth >= 0:
         i = position[depth]
         if depth >= slots or i >= (roots if depth == 0 else n):
             depth -= 1
             continue
         # Any extension adds an item from i on: at most this much.
-        reach = best_after[i]
-        if reach > 0.0:
-            reach *= slots - depth
-            for r in range(n_resources):
-                if density_after[i, r] < np.inf:
-                    reach = min(reach, room[depth, r] * density_after[i, r])
+        reach = _reach(
+            best_after[i], density_after[i], profit_after[i], room[depth], slots - depth,
+            shadow, slot_price,
+        )  # fmt: skip
         bar = cutoff
         if focus and depth > 0 and keep > 0:
             bar = max(bar, top_value[owner[member[0]]].min())
@@ -90,13 +125,22 @@ def search(
             depth -= 1
             continue
         nodes += 1
-        if nodes > budget:
-            left = -np.inf
-            for d in range(depth + 1):
+        ended = nodes > budget or (nodes % POLL == 0 and stop[0])
+        share = nodes * (roots - first_root) > budget * (position[0] - first_root)
+        if ended or (fair and depth > 0 and share):
+            # What the open partial patterns, of this root or of all, could still become.
+            for d in range(0 if ended else 1, depth + 1):
                 at = position[d]
-                if at < n:
-                    left = max(left, value[d] + (slots - d) * max(0.0, best_after[at]))
-            return best, n_listed, left, nodes
+                if at < (roots if d == 0 else n):
+                    free = _reach(
+                        best_after[at], density_after[at], profit_after[at], room[d], slots - d,
+                        shadow, slot_price,
+                    )  # fmt: skip
+                    left = max(left, value[d] + free)
+            if ended:
+                break
+            depth = 0
+            continue
         position[depth] = i + 1
         # ---- may item i join? ----
         if depth > 0 and (exclusive[i] or exclusive[member[0]]):
@@ -165,4 +209,62 @@ def search(
         if depth + 1 < slots:
             depth += 1
             position[depth] = max(partners, i if copies[owner[i]] > 1 else i + 1)
-    return best, n_listed, -np.inf, nodes
+    return best, n_listed, left, nodes
+
+
+@njit(cache=True, nogil=True)
+def shadow_prices(
+    base: Any, demand: Any, owner: Any, copies: Any, capacity: Any, slots: int, steps: int
+) -> tuple[Any, float]:
+    """Return prices of resources and slots that bound a device's pattern well, without losses.
+
+    They nearly minimise ``prices · capacity + Σ classes copies · max(0, best profit)``, by
+    subgradient steps towards a target below the best value seen.
+    """
+    n, n_resources = demand.shape
+    room = np.empty(n_resources + 1)
+    for r in range(n_resources):
+        room[r] = max(1, capacity[r])
+    room[n_resources] = slots
+    price, best_price = np.zeros(n_resources + 1), np.zeros(n_resources + 1)  # of all there is
+    best, scale = np.inf, 0.1
+    most = np.empty(len(copies))
+    pick = np.empty(len(copies), np.int64)
+    use = np.empty(n_resources + 1)
+    for step in range(steps):
+        most[:] = 0.0
+        pick[:] = -1
+        for i in range(n):
+            profit = base[i] - price[n_resources] / slots
+            for r in range(n_resources):
+                profit -= price[r] * demand[i, r] / room[r]
+            if profit > most[owner[i]]:
+                most[owner[i]] = profit
+                pick[owner[i]] = i
+        total = price.sum()
+        use[:] = 0.0
+        for c in range(len(copies)):
+            if pick[c] >= 0:
+                total += copies[c] * most[c]
+                for r in range(n_resources):
+                    use[r] += copies[c] * demand[pick[c], r] / room[r]
+                use[n_resources] += copies[c] / slots
+        if total < best * (1.0 - 1e-3):
+            best = total
+            best_price[:] = price
+        elif total < best:
+            best = total
+            best_price[:] = price
+            scale *= 0.9
+        else:
+            scale *= 0.9
+        length = ((use - 1.0) ** 2).sum()
+        if length == 0.0 or best <= 0.0:
+            break
+        stride = (total - best * (1.0 - scale)) / length
+        for r in range(n_resources + 1):
+            price[r] = max(0.0, price[r] + stride * (use[r] - 1.0))
+    unit = np.empty(n_resources)
+    for r in range(n_resources):
+        unit[r] = best_price[r] / room[r]
+    return unit, best_price[n_resources] / slots

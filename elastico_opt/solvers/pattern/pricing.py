@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,16 @@ from elastico_opt.formulations.columns import (
 )
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
 from elastico_opt.program.arrays import NEVER, Bools, Floats, Ints
+from elastico_opt.solvers.background import run_watched
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.pattern.kernel import search
+from elastico_opt.solvers.pattern.kernel import search, shadow_prices
 
 #: A reduced cost up to here counts as zero.
 EPSILON = 1e-9
+#: Slots from which on patterns are bounded by shadow prices, and the steps that find these.
+MANY, SHADOW_STEPS = 4, 100
+#: Partial patterns looked at before a search for many residents is content with what it found.
+GLANCE = 300_000
 _FAR = 1e30
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -116,7 +122,7 @@ class Pricer:
         self, duals: Duals, limits: Limits, keep: int, seed: int, *, slack: float = -EPSILON,
         active: Bools | None = None, budget: int = 200_000_000,
     ) -> Priced | None:
-        """Return promising columns and the largest reduced costs; None when out of time.
+        """Return promising columns and bounds on reduced costs; None when out of time.
 
         Per job class up to `keep` patterns are returned, the best of each of `keep` random bins
         of partners: were they simply the best, all classes would name the same few partners.
@@ -127,18 +133,35 @@ class Pricer:
         base = self.bases(duals)
         if active is not None:
             base = np.where(active[self.layout.items.job_class], base, -_FAR)
+        if limits.reached():
+            return None
         found: list[Patterns] = []
         excess = np.zeros(self.layout.n_pools)
-        complete = True
-        for place in self.places:
-            if limits.reached():
-                return None
-            rent = self._rent(place, duals)
-            best, left, patterns, _ = self._search(place, base, duals, rent - slack, keep, budget)
-            found.append(patterns)
-            complete &= left == -np.inf
-            excess[place.pool] = max(excess[place.pool], best - rent, left - rent)
-        return Priced(join(found), excess, complete)
+        lefts = [-np.inf]
+        stop = np.zeros(1, dtype=bool)
+
+        def work() -> None:
+            for place in self.places:
+                rent = self._rent(place, duals)
+                for most, fair in self._budgets(place, 1 if stop[0] else budget):
+                    best, left, patterns, _ = self._search(
+                        place, base, duals, rent - slack, keep, most, stop, fair=fair
+                    )
+                    if left == -np.inf or len(patterns):
+                        break
+                found.append(patterns)
+                lefts.append(left)
+                excess[place.pool] = max(excess[place.pool], best - rent, left - rent)
+
+        if not run_watched(work, lambda: stop.fill(True), limits):
+            return None
+        return Priced(join(found), excess, max(lefts) == -np.inf)
+
+    def _budgets(self, place: _Place, budget: int) -> Iterator[tuple[int, bool]]:
+        """Yield how far to search, first for some good patterns of every class, then for all."""
+        if place.slots >= MANY and budget > GLANCE:
+            yield GLANCE, True
+        yield budget, False
 
     def extend(self, duals: Duals, active: Bools) -> Duals:
         """Set the duals of inactive classes to what they bring beside active ones.
@@ -164,10 +187,10 @@ class Pricer:
                 base[items], weight * fields.loss_weight[items],
                 p.group_demand[fields.group[items]], fields.workload[items], fields.limit[items],
                 fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
-                layout.class_size, place.capacity, p.excess, p.excess_unit, p.throughput_coupling,
-                0, len(roots), len(roots), slots, self._rent(place, duals), False,
+                layout.class_size, place.capacity, np.zeros(len(place.capacity)), 0.0, p.excess,
+                p.excess_unit, p.throughput_coupling, 0, len(roots), len(roots), slots, self._rent(place, duals), False,
                 top_value, np.full((layout.n_classes, 1, slots), -1, dtype=np.int64),
-                np.empty(0), np.empty((0, slots), dtype=np.int64), 200_000_000,
+                np.empty(0), np.empty((0, slots), dtype=np.int64), 200_000_000, False, np.zeros(1, dtype=bool),
             )
             worth = np.maximum(worth, top_value[:, 0] - self._rent(place, duals))
         row[: layout.n_classes][~active] = worth[~active]
@@ -177,16 +200,22 @@ class Pricer:
         """Return every pattern with reduced cost >= -slack; None if over `most` or out of time."""
         base = self.bases(duals)
         found: list[Patterns] = []
-        total = 0
-        for place in self.places:
-            if limits.reached():
-                return None
-            rent = self._rent(place, duals)
-            _, left, patterns, listed = self._search(place, base, duals, rent - slack, 0, 2_000_000_000, most - total)
-            if listed < 0 or left > -np.inf:
-                return None
-            total += listed
-            found.append(patterns)
+        stop = np.zeros(1, dtype=bool)
+
+        def work() -> None:
+            total = 0
+            for place in self.places:
+                rent = self._rent(place, duals)
+                _, left, patterns, listed = self._search(
+                    place, base, duals, rent - slack, 0, 2_000_000_000, stop, most - total
+                )
+                if listed < 0 or left > -np.inf:
+                    return
+                total += listed
+                found.append(patterns)
+
+        if not run_watched(work, lambda: stop.fill(True), limits) or len(found) < len(self.places):
+            return None
         return self._undominated_patterns(join(found), duals)
 
     def _rent(self, place: _Place, duals: Duals) -> float:
@@ -198,16 +227,12 @@ class Pricer:
 
     def _search(
         self, place: _Place, all_base: Floats, duals: Duals, cutoff: float, keep: int, budget: int,
-        most: int = 0,
+        stop: Bools, most: int = 0, fair: bool = False,
     ) -> tuple[float, float, Patterns, int]:
-        layout, p = self.layout, self.layout.program
-        tied, free = place.items[: place.n_tied], place.items[place.n_tied:]
-        items = np.concatenate([tied[np.argsort(-all_base[tied], kind="stable")],
-                                free[np.argsort(-all_base[free], kind="stable")]])
-        if len(items) == 0 or (place.site != ELSEWHERE and place.n_tied == 0):
+        layout, p, fields = self.layout, self.layout.program, self.layout.items
+        if len(place.items) == 0 or (place.site != ELSEWHERE and place.n_tied == 0):
             return -np.inf, -np.inf, empty_patterns(), 0
-        fields = layout.items
-        unit = 1.0 if len(items) == 0 else p.excess_unit
+        items, shadow, slot_price = self._order(place, all_base)
         weight = duals.stage[layout.class_stage[fields.job_class[items]]]
         top_value = np.full((layout.n_classes, keep), -np.inf)
         top_items = np.full((layout.n_classes, keep, place.slots), -1, dtype=np.int64)
@@ -219,10 +244,10 @@ class Pricer:
                 all_base[items], weight * fields.loss_weight[items],
                 p.group_demand[fields.group[items]], fields.workload[items], fields.limit[items],
                 fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
-                layout.class_size,
-                place.capacity, p.excess, unit, p.throughput_coupling,
+                layout.class_size, place.capacity, shadow, slot_price, p.excess, p.excess_unit,
+                p.throughput_coupling,
                 0, place.n_tied if place.site != ELSEWHERE else len(items), 0, place.slots, cutoff,
-                place.slots > 3, top_value, top_items, out_value, out_items, budget,
+                place.slots > 3, top_value, top_items, out_value, out_items, budget, fair, stop,
             )
             if keep or listed >= 0:
                 break
@@ -235,6 +260,24 @@ class Pricer:
         else:
             rows = out_items[:listed]
         return best, left, self._patterns(place, items, rows), listed
+
+    def _order(self, place: _Place, all_base: Floats) -> tuple[Ints, Floats, float]:
+        """Return the items of a place, tied ones first, most promising first, and shadow prices.
+
+        With few slots an item promises its base value; with more, what of it is left when its
+        share of the device is paid for.
+        """
+        layout, fields, items = self.layout, self.layout.items, place.items
+        base, demand = all_base[items], layout.program.group_demand[fields.group[items]]
+        shadow, slot_price = np.zeros(demand.shape[1]), 0.0
+        if place.slots >= MANY:
+            shadow, slot_price = shadow_prices(
+                base, demand, fields.job_class[items], layout.class_size, place.capacity,
+                place.slots, SHADOW_STEPS,
+            )
+        promise = base - demand @ shadow
+        free = np.arange(len(items)) >= place.n_tied
+        return items[np.lexsort((-promise, free))], shadow, slot_price
 
     def _patterns(self, place: _Place, items: Ints, rows: Ints) -> Patterns:
         named = np.where(rows >= 0, items[rows], np.int64(2**62)) if len(rows) else rows

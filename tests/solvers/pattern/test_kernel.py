@@ -33,6 +33,8 @@ class Case:
     excess: list[list[int]]
     throughput: bool
     slots: int
+    shadow: list[float]
+    slot_price: float
     unit: float = 0.25
 
     def worth(self, members: tuple[int, ...]) -> float | None:
@@ -70,6 +72,10 @@ class Case:
         return found
 
 
+#: Any prices make a valid bound, so that they need not be good ones here.
+PRICES = st.sampled_from([0.0, 0.1, 0.5, 2.0])
+
+
 @st.composite
 def cases(draw: st.DrawFn, slots: int | None = None) -> Case:
     """Small grids, so that exact fits, equal values and limits that just hold are common."""
@@ -92,6 +98,8 @@ def cases(draw: st.DrawFn, slots: int | None = None) -> Case:
         excess=[excess[v * kinds : (v + 1) * kinds] for v in range(kinds)],
         throughput=draw(st.booleans()),
         slots=slots or draw(st.integers(1, 4)),
+        shadow=draw(st.lists(PRICES, min_size=resources, max_size=resources)),
+        slot_price=draw(PRICES),
     )
 
 
@@ -109,20 +117,23 @@ class Ran:
 def run(
     case: Case, cutoff: float = -np.inf, keep: int = 0, room: int = 10_000, budget: int = HUGE,
     focus: bool = False, first: int = 0, roots: int | None = None, partners: int = 0,
+    fair: bool = False,
 ) -> Ran:  # fmt: skip
     n, classes = len(case.base), len(case.copies)
     top_value = np.full((classes, keep), -np.inf)
     top_items = np.full((classes, keep, case.slots), -1, dtype=np.int64)
     out_value = np.empty(room)
     out_items = np.empty((room, case.slots), dtype=np.int64)
+    stop = np.zeros(1, dtype=bool)
     best, listed, left, nodes = search(
         np.array(case.base), np.array(case.loss),
         np.array(case.demand, dtype=np.int64).reshape(n, len(case.capacity)),
         np.array(case.workload), np.array(case.limit, dtype=np.int64), np.array(case.exclusive),
         np.array(case.owner), np.arange(classes) * 7 + 3, np.array(case.copies),
-        np.array(case.capacity, dtype=np.int64), np.array(case.excess, dtype=np.int64),
+        np.array(case.capacity, dtype=np.int64), np.array(case.shadow), case.slot_price,
+        np.array(case.excess, dtype=np.int64),
         case.unit, case.throughput, first, n if roots is None else roots, partners, case.slots,
-        cutoff, focus, top_value, top_items, out_value, out_items, budget,
+        cutoff, focus, top_value, top_items, out_value, out_items, budget, fair, stop,
     )  # fmt: skip
     found = {
         _members(row): value for row, value in zip(out_items[:listed], out_value, strict=False)
@@ -181,16 +192,16 @@ def test_sets_start_at_the_roots_and_go_on_with_the_partners(case: Case, data: A
 
 
 @settings(max_examples=200)
-@given(cases(), st.integers(1, 60), st.sampled_from([-np.inf, 0.0, 1.0]))
+@given(cases(), st.integers(1, 60), st.sampled_from([-np.inf, 0.0, 1.0]), st.booleans())
 def test_a_search_cut_short_still_bounds_what_it_left_out(
-    case: Case, budget: int, cutoff: float
+    case: Case, budget: int, cutoff: float, fair: bool
 ) -> None:
     """Pricing that may miss columns must say how good the missed ones could be."""
     best = max(case.every(range(len(case.base)), 0).values(), default=-np.inf)
-    ran = run(case, cutoff, budget=budget)
+    ran = run(case, cutoff, budget=budget, fair=fair)
     assert max(ran.best, ran.left, cutoff) >= best - 1e-9
     assert ran.nodes <= budget + 1
-    if ran.nodes <= budget:
+    if ran.nodes <= budget and not fair:
         assert ran.left == -np.inf
 
 
@@ -222,6 +233,7 @@ def test_a_full_list_says_so() -> None:
         base=[1.0] * items, loss=[0.0] * items, demand=[[1]] * items, workload=[0] * items,
         limit=[HUGE] * items, exclusive=[False] * items, owner=list(range(items)),
         copies=[1] * items, capacity=[2], excess=[[0]], throughput=False, slots=3,
+        shadow=[0.0], slot_price=0.0,
     )  # fmt: skip
     assert run(case, room=10).listed == 10
     assert run(case, room=9).listed == -1
@@ -233,6 +245,6 @@ def test_slowdowns_of_three_residents_add_up(limit: int, most: int) -> None:
     case = Case(
         base=[1.0] * 3, loss=[0.0] * 3, demand=[[]] * 3, workload=[0] * 3, limit=[limit] * 3,
         exclusive=[False] * 3, owner=[0, 1, 2], copies=[1] * 3, capacity=[], excess=[[1]],
-        throughput=False, slots=3,
+        throughput=False, slots=3, shadow=[], slot_price=0.0,
     )  # fmt: skip
     assert max(map(len, run(case).found)) == most
