@@ -165,6 +165,8 @@ class _Packing:
         from elastico_opt.solvers.pattern.realise import Seats
 
         self.solver.parameters.num_workers = 1
+        # its own handler of Ctrl-C aborts the process when the signal meets another thread
+        self.solver.parameters.catch_sigint_signal = False
         self.solver.parameters.random_seed = limits.seed % 2**31
         self.solver.parameters.max_time_in_seconds = min(_SECONDS, limits.remaining())
         status = self.solver.solve(self.model)
