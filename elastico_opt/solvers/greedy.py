@@ -1,33 +1,37 @@
-"""First fit by value density: a feasible plan in one pass, with no bound.
+"""Best fit by value density: a feasible plan in one pass over the jobs, with no bound.
 
-Jobs that must be placed come first, then priority by priority the jobs worth most per share of a
-device. Each takes the profile and the devices that gain most at that moment, never breaking a
-rule, and never costing a job of higher priority anything. The exact solvers start from this plan.
+Jobs that must be placed come first, then priority by priority the jobs worth most per share of the
+cluster. Each takes the profile and the devices that gain most at that moment and, where several
+gain the same, those that leave least over or stranded; it never breaks a rule, and never costs a
+job of higher priority anything. A few orders and profile choices are tried and the best plan is
+kept. The exact solvers start from it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from elastico_opt.plan import Plan
-from elastico_opt.program import Placement, Program
+from elastico_opt.program import NEVER, Placement, Program
 from elastico_opt.program.arrays import Bools, Floats, Ints
 from elastico_opt.solvers.base import Capability, Event, Limits, Listener, Outcome, Stop
-from elastico_opt.solvers.occupancy import Occupancy
+from elastico_opt.solvers.occupancy import Occupancy, make_tables
+from elastico_opt.solvers.placing import Tables
 
 #: How strongly a profile's share of a device counts against its value, tried in this order.
-_WEIGHTS = (0.5, 0.0, 1.0)
-#: Jobs times devices beyond which only the first is tried.
-_ONE_PASS = 200_000
+_WEIGHTS = (0.5, 1.0, 0.0)
+#: Options times devices beyond which only the first is tried.
+_LARGE = 20_000_000
+#: Jobs that are asked whom they can sit beside, and workloads beyond which none are.
+_ASKED, _MOST_WORKLOADS = 256, 4_000
 
 
 class GreedySolver:
-    """First fit by value density."""
+    """Best fit by value density."""
 
     name: ClassVar[str] = "greedy"
     formulation: ClassVar[str] = "joint"
@@ -71,189 +75,97 @@ def first_fit(
     given : dict, optional
         Placements to keep as far as they are feasible together.
     """
-    small = program.n_jobs * program.n_devices <= _ONE_PASS
-    best: _Pass | None = None
-    for weight in _WEIGHTS if small else _WEIGHTS[:1]:
-        found = _complete_pass(program, weight, given or {})
-        if found is not None and (best is None or found.worth() > best.worth()):
-            best = found
-    return None if best is None else best.occupancy.placements
+    large = program.n_options * program.n_devices > _LARGE
+    shares = _shares(program)
+    best: Occupancy | None = None
+    worth: tuple[float, ...] = ()
+    for weight in _WEIGHTS[:1] if large else _WEIGHTS:
+        tables = make_tables(program, shares, weight)
+        for density in _densities(program, shares, weight):
+            found = _complete_pass(program, tables, density, given or {})
+            if found is not None:
+                value = tuple(round(tier, 9) for tier in found.tier_values())
+                if best is None or value > worth:
+                    best, worth = found, value
+    return None if best is None else best.placements()
 
 
-def _complete_pass(program: Program, weight: float, given: dict[int, Placement]) -> _Pass | None:
+def _complete_pass(
+    program: Program, tables: Tables, density: Floats, given: dict[int, Placement]
+) -> Occupancy | None:
     """Retry with the jobs that found no place moved to the front."""
     urgent: list[int] = []
     for _ in range(4):
-        attempt = _Pass(program, weight, urgent)
-        attempt.run({} if urgent else given)
-        if not attempt.failed:
-            return attempt
-        urgent = attempt.failed + [j for j in urgent if j not in attempt.failed]
+        occupancy = Occupancy(program, tables)
+        failed = occupancy.fill(_order(program, density, urgent), {} if urgent else given)
+        if not failed:
+            return occupancy
+        urgent = failed + [j for j in urgent if j not in failed]
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    gain: float
-    score: float
-    placement: Placement
+def _order(p: Program, density: Floats, urgent: Sequence[int]) -> Ints:
+    """Return the jobs in the order in which they choose: first those that must be placed."""
+    place = np.full(p.n_jobs, len(urgent))
+    place[urgent] = np.arange(len(urgent))
+    bound = p.job_must & ~p.job_movable
+    return np.lexsort((-density, p.job_tier, ~bound, place, ~p.job_must))
 
 
-class _Pass:
-    """One pass over the jobs."""
+def _densities(p: Program, shares: Floats, weight: float) -> list[Floats]:
+    """Return the value per share of each job, once or twice.
 
-    def __init__(self, program: Program, weight: float, urgent: Sequence[int]) -> None:
-        self.p, self.weight = program, weight
-        self.occupancy = Occupancy(program)
-        self.share = _shares(program)
-        self.urgent = {j: i for i, j in enumerate(urgent)}
-        self.failed: list[int] = []
-
-    def run(self, given: dict[int, Placement]) -> None:
-        for j in self._order():
-            if j in given and self._keep(j, given[j]):
-                continue
-            choice = self._best(j)
-            if choice is not None and (choice.gain > 0 or self.p.job_must[j]):
-                self.occupancy.place(j, choice.placement)
-            elif self.p.job_must[j]:
-                self.failed.append(j)
-
-    def worth(self) -> tuple[float, ...]:
-        """Return the value per tier, rounded so that sums of equal plans compare equal."""
-        return tuple(round(value, 9) for value in self.occupancy.tier_values())
-
-    def _order(self) -> list[int]:
-        p = self.p
+    The first counts what a job takes; the second adds the rest of the device for a job that
+    hardly anyone can sit beside.
+    """
+    shares = np.maximum(shares, _host_shares(p))
+    company = _company(p)
+    alternatives = [shares]
+    if company is not None:
+        alternatives.append(np.maximum(shares, 1 - (1 - np.minimum(shares, 1)) * company))
+    densities = []
+    for share in alternatives:
         density = np.zeros(p.n_jobs)
-        value = p.option_reward / np.maximum(self.share, 1e-9) ** max(self.weight, 0.5)
-        np.maximum.at(density, p.option_job, value)
-        rank = [(not p.job_must[j], j not in self.urgent, self.urgent.get(j, 0),
-                 bool(p.job_movable[j]), int(p.job_tier[j]), -density[j], j)
-                if p.job_must[j] else
-                (True, True, 0, True, int(p.job_tier[j]), -density[j], j)
-                for j in range(p.n_jobs)]  # fmt: skip
-        return [row[-1] for row in sorted(rank)]
-
-    def _keep(self, j: int, placement: Placement) -> bool:
-        """Place a job as given, where that is allowed and still free."""
-        if not self.p.job_movable[j]:
-            return False  # it has one place, which `_best` finds
-        given = np.array([g for _, gpus in placement.tasks for g in gpus], dtype=np.int64)
-        devices = given[np.isin(given, self.p.allowed_devices(j))]
-        allowed = set(self.p.allowed_cpu_nodes(j).tolist())
-        nodes = [n for n, gpus in placement.tasks if not gpus and n in allowed]
-        tasks = self._assign(placement.option, devices, Counter(nodes))
-        if tasks is None:
-            return False
-        self.occupancy.place(j, Placement(placement.option, tasks))
-        return True
-
-    # ---- one job -----------------------------------------------------------------------
-
-    def _best(self, j: int) -> _Choice | None:
-        p, best = self.p, None
-        devices, cpu_nodes = p.allowed_devices(j), p.allowed_cpu_nodes(j).tolist()
-        home = p.homes[j]
-        for o in p.options_of(j):
-            if home is not None and home.intact:
-                at_home = np.array(home.devices, dtype=np.int64)
-                at_home = at_home[np.isin(at_home, devices)]
-                seats = Counter(n for n in home.cpu_nodes if n in cpu_nodes)
-                best = self._better(best, o, at_home, seats)
-            if p.job_movable[j]:
-                most = int(p.group_count[p.groups_of(o)].sum())
-                best = self._better(best, o, devices, dict.fromkeys(cpu_nodes, most))
-        return best
-
-    def _better(
-        self, best: _Choice | None, option: int, devices: Ints, seats: Mapping[int, int]
-    ) -> _Choice | None:
-        """Return the better of a choice and the best place for an option; ties keep the first."""
-        tasks = self._assign(option, devices, seats)
-        if tasks is None:
-            return best
-        placement = Placement(option, tasks)
-        gain = self.occupancy.gain(placement)
-        score = gain / max(float(self.share[option]), 1e-9) ** self.weight if gain > 0 else gain
-        if best is None or score > best.score + 1e-12 * abs(best.score):
-            return _Choice(gain, score, placement)
-        return best
-
-    def _assign(
-        self, option: int, devices: Ints, seats: Mapping[int, int]
-    ) -> tuple[tuple[int, tuple[int, ...]], ...] | None:
-        """Find a node and devices for every task of an option, cheapest first."""
-        p, occupancy = self.p, self.occupancy
-        free, costs = occupancy.usable(option, devices)
-        left = dict(seats)
-        host = None
-        taken: list[int] = []
-        tasks: list[tuple[int, tuple[int, ...]]] = []
-        for q in p.groups_of(option):
-            if p.group_host[q].any() and host is None:
-                host = occupancy.host.copy()
-            if not p.group_gpus[q]:
-                found = _on_nodes(p, q, left, host)
-            else:
-                fits = occupancy.fits(q, free)
-                if taken:
-                    fits &= ~np.isin(free, taken)
-                found = _on_devices(p, q, free[fits], costs[fits], host)
-            if found is None:
-                return None
-            taken += [g for _, gpus in found for g in gpus]
-            tasks += found
-        return tuple(tasks)
+        np.maximum.at(density, p.option_job, p.option_reward / share ** max(weight, 0.5))
+        densities.append(density)
+    return densities
 
 
-def _on_nodes(
-    p: Program, group: int, seats: dict[int, int], host: Ints | None
-) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Place CPU tasks, at most `seats` on each node; nodes without devices come first."""
-    gpus = np.bincount(p.device_node, minlength=p.n_nodes)
-    tasks: list[tuple[int, tuple[int, ...]]] = []
-    count, need = int(p.group_count[group]), p.group_host[group]
-    for n in sorted(seats, key=lambda n: int(gpus[n])):
-        while len(tasks) < count and seats[n] and (host is None or (host[n] >= need).all()):
-            if host is not None:
-                host[n] -= need
-            seats[n] -= 1
-            tasks.append((n, ()))
-    return tasks if len(tasks) == count else None
+def _company(p: Program) -> Floats | None:
+    """Return per option what a job beside it keeps on average, relative to the mean value, 0 to 1.
 
-
-def _on_devices(
-    p: Program, group: int, devices: Ints, costs: Floats, host: Ints | None
-) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Place tasks on devices, cheapest first, each task within one node."""
-    count, gpus, need = int(p.group_count[group]), int(p.group_gpus[group]), p.group_host[group]
-    if len(devices) < count * gpus:
+    None where sharing costs nothing, and where there are too many workloads to look at.
+    """
+    workloads = len(p.excess)
+    if not p.excess.any() or not p.option_reward.any() or workloads > _MOST_WORKLOADS:
         return None
-    if gpus == 1 and host is None:
-        if count == 1:
-            best = int(devices[np.argmin(costs)])
-            return [(int(p.device_node[best]), (best,))]
-        chosen = devices[np.argsort(costs, kind="stable")[:count]]
-        return [(int(p.device_node[g]), (int(g),)) for g in np.sort(chosen)]
-    order = np.lexsort((costs, p.device_node[devices]))
-    devices, costs = devices[order], costs[order]
-    nodes, first, room = np.unique(p.device_node[devices], return_index=True, return_counts=True)
-    price = np.add.reduceat(costs, first) / room if gpus > 1 else costs[first]
-    tasks: list[tuple[int, tuple[int, ...]]] = []
-    for i in np.lexsort((room, price)).tolist():
-        n = int(nodes[i])
-        here = devices[first[i] : first[i] + room[i]].tolist()
-        while len(here) >= gpus and len(tasks) < count:
-            if host is not None and need.any():
-                if not (host[n] >= need).all():
-                    break
-                host[n] -= need
-            tasks.append((n, tuple(sorted(here[:gpus]))))
-            here = here[gpus:]
-        if len(tasks) == count:
-            return tasks
-    return None
+    asked = np.flatnonzero(p.option_job % math.ceil(p.n_jobs / _ASKED) == 0)
+    first = np.unique(p.option_job[asked], return_index=True)[1]
+    load, reward = p.option_workload[asked], p.option_reward[asked]
+    never = p.excess == NEVER
+    excess = np.where(never, 0, p.excess) * p.excess_unit
+    suffered, caused = excess[load].T, excess[:, load]
+    limit = (p.job_limit * p.excess_unit)[p.option_job]
+    apart = (never | never.T)[:, load] | (suffered > limit[asked])
+    rate = p.job_weight[p.option_job] * p.penalty
+    if p.throughput_coupling:  # what is lost is a share of the reward
+        rate, suffered, caused = p.option_reward, 1 - 1 / (1 + suffered), 1 - 1 / (1 + caused)
+    used = np.maximum(np.bincount(p.option_workload, minlength=workloads), 1)
+    means = np.bincount(p.option_workload, weights=rate, minlength=workloads) / used
+    kept = reward - rate[asked] * suffered - means[:, None] * caused
+    kept[apart | (kept < 0)] = 0.0
+    best = np.maximum.reduceat(kept, first, axis=1).mean(axis=1)
+    company: Floats = np.minimum(best / max(float(reward.mean()), 1e-30), 1.0)[p.option_workload]
+    return company
+
+
+def _host_shares(p: Program) -> Floats:
+    """Return, per option, its largest share of the cluster's host resources, in devices."""
+    share = np.zeros(p.n_options)
+    total = np.maximum(p.node_host.sum(axis=0), 1)
+    part = (p.group_host / total).max(axis=1, initial=0.0) * p.n_devices
+    np.add.at(share, p.group_option, part * p.group_count)
+    return share
 
 
 def _shares(p: Program) -> Floats:

@@ -1,201 +1,224 @@
-"""Who sits where while a plan is being built, and what the next job would find.
-
-All tests are array expressions over the devices, in integer arithmetic.
-"""
+"""Who sits where while a plan is being built: the arrays that `placing` works on."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from elastico_opt.program import NEVER, UNLIMITED, Placement, Program
-from elastico_opt.program.arrays import Bools, Floats, Ints
+from elastico_opt.program import NEVER, Placement, Program
+from elastico_opt.program.arrays import Floats, Ints
+from elastico_opt.solvers.placing import (
+    CHOSEN,
+    ENTRY,
+    FIRST,
+    FREE_SEATS,
+    HEAD,
+    HOME,
+    INTACT,
+    LIMIT,
+    MOVABLE,
+    MUST,
+    NODE,
+    ON,
+    OPEN,
+    OPTIONS,
+    ROW,
+    SEATS,
+    TASK,
+    TIER,
+    TYPE,
+    WORST,
+    State,
+    Tables,
+    compiled,
+    fill,
+    loss_of,
+    place,
+)
 
-#: Stands for "never together" in the padded table: beyond any slowdown and any limit.
+#: Stands for "never together": beyond any slowdown and any limit.
 _TOO_MUCH = 2**55
 _NO_LIMIT = 2**54
+#: Options times devices up to which the interpreter is faster than loading the compiler.
+_INTERPRETED = 20_000
+
+
+def make_tables(program: Program, share: Floats, weight: float) -> Tables:
+    """Return the constants of a pass, in which an option's gain counts per ``share ** weight``."""
+    p = program
+    costs = np.array([p.change_costs(j) for j in range(p.n_jobs)], dtype=float).reshape(-1, 3)
+    switched = np.array([p.switches(o) for o in range(p.n_options)], dtype=bool)
+    net = p.option_reward + costs[p.option_job, 2] - np.where(switched, costs[p.option_job, 0], 0.0)
+    divisor = np.maximum(share, 1e-9) ** weight
+    ranked = np.lexsort((-net / divisor, p.option_job))
+    kinds = np.unique(np.stack([p.class_type[p.device_class], p.device_node]), axis=1)
+    option = np.stack([p.option_job, p.option_type, p.option_workload, ranked], axis=1)
+    return Tables(
+        option=np.column_stack([p.group_start, np.vstack([option, np.zeros((1, 4), np.int64)])]),
+        worth=np.stack([net, p.option_reward, divisor], axis=1),
+        cost=np.stack([p.job_weight * p.penalty * p.excess_unit, costs[:, 1]], axis=1),
+        group=np.stack([p.group_count, p.group_gpus, p.group_exclusive.astype(np.int64)], axis=1),
+        demand=p.group_demand,
+        need=p.group_host,
+        access=p.eligibility.astype(np.int64) * (1 + p.node_schedulable),
+        home=_flat(_held(p)),
+        seat=_flat(_seats(p)),
+        kind=np.searchsorted(kinds[0], np.arange(len(p.gpu_types) + 1)),
+        where=kinds[1].copy(),
+        capacity=np.maximum(p.class_capacity[p.device_class], 1),
+        typical=_typical(p),
+        excess=np.where(p.excess == NEVER, _TOO_MUCH, p.excess),
+        unit=p.excess_unit,
+        throughput=p.throughput_coupling,
+    )
+
+
+def _held(p: Program) -> list[Sequence[int]]:
+    """Return per job the devices it holds, none when something of its home is gone."""
+    return [home.devices if home is not None and home.intact else () for home in p.homes]
+
+
+def _seats(p: Program) -> list[Sequence[int]]:
+    """Return likewise the nodes of its tasks without devices."""
+    return [home.cpu_nodes if home is not None and home.intact else () for home in p.homes]
+
+
+def _typical(p: Program) -> Floats:
+    """Return the host demand that goes with one device, on average over the jobs' options."""
+    on_device = p.group_gpus > 0
+    options = np.diff(p.option_start)[p.option_job[p.group_option[on_device]]]
+    tasks = p.group_count[on_device] / options
+    devices = float((tasks * p.group_gpus[on_device]).sum())
+    host = (p.group_host[on_device] * tasks[:, None]).sum(axis=0)
+    typical: Floats = host / devices if devices else np.zeros(p.group_host.shape[1])
+    return typical
+
+
+def _make_state(p: Program) -> State:
+    seats = p.class_residents[p.device_class]
+    room = np.where(seats > 0, 1.0, 0.0)
+    tasks, workers = _most(p)
+    job = np.zeros((p.n_jobs + 1, 13), dtype=np.int64)
+    job[:, OPTIONS], job[:, CHOSEN] = p.option_start, -1
+    starts = {HOME: _sizes(_held(p)), SEATS: _sizes(_seats(p)), ENTRY: workers, TASK: tasks}
+    for column, sizes in starts.items():
+        job[1:, column] = np.cumsum(sizes)
+    job[:-1, MUST], job[:-1, MOVABLE], job[:-1, TIER] = p.job_must, p.job_movable, p.job_tier
+    job[:-1, LIMIT], job[:-1, ROW] = np.minimum(p.job_limit, _NO_LIMIT), p.job_eligibility
+    job[:-1, INTACT] = [home is not None and home.intact for home in p.homes]
+    device = np.zeros((p.n_devices, 9), dtype=np.int64)
+    device[:, NODE], device[:, TYPE] = p.device_node, p.class_type[p.device_class]
+    device[:, FREE_SEATS], device[:, HEAD] = seats, -1
+    node = np.zeros((p.n_nodes + 1, 5), dtype=np.int64)
+    node[:, FIRST] = np.searchsorted(p.device_node, np.arange(p.n_nodes + 1))
+    node[:-1, OPEN] = np.bincount(p.device_node[seats > 0], minlength=p.n_nodes)
+    longest = int(max(tasks.max(initial=0), workers.max(initial=0)))
+    return State(
+        job=job,
+        device=device,
+        share=np.stack([room, np.zeros(p.n_devices), np.zeros(p.n_devices)], axis=1),
+        free=p.class_capacity[p.device_class].copy(),
+        node=node,
+        room=np.bincount(p.device_node, weights=room, minlength=p.n_nodes).astype(float),
+        host=p.node_host.copy(),
+        entry=np.zeros((int(workers.sum()), 4), dtype=np.int64),
+        task=np.zeros(int(tasks.sum()), dtype=np.int64),
+        hand=np.zeros((4, longest), dtype=np.int64),
+        failed=np.zeros(p.n_jobs, dtype=np.int64),
+    )
+
+
+def _most(p: Program) -> tuple[Ints, Ints]:
+    """Return per job the most tasks and workers of its options."""
+    tasks = np.zeros(p.n_options, dtype=np.int64)
+    np.add.at(tasks, p.group_option, p.group_count)
+    job_tasks: Ints = np.zeros(p.n_jobs, dtype=np.int64)
+    job_workers: Ints = np.zeros(p.n_jobs, dtype=np.int64)
+    np.maximum.at(job_tasks, p.option_job, tasks)
+    np.maximum.at(job_workers, p.option_job, p.option_workers)
+    return job_tasks, job_workers
+
+
+def _sizes(rows: list[Sequence[int]]) -> Ints:
+    return np.array([len(row) for row in rows], dtype=np.int64)
 
 
 class Occupancy:
-    """The state of a partial plan; device arrays have the devices last, which is faster.
+    """A partial plan."""
 
-    Attributes
-    ----------
-    free : ndarray, shape (R, D)
-        What is left of each device.
-    host : ndarray, shape (N, H)
-        What is left of each node.
-    placements : dict
-        By job.
-    """
+    def __init__(self, program: Program, tables: Tables | None = None) -> None:
+        self.p = program
+        self.tables = tables or make_tables(program, np.ones(program.n_options), 0.0)
+        self.state = _make_state(program)
 
-    def __init__(self, program: Program) -> None:
-        p = self.p = program
-        self.free: Ints = p.class_capacity[p.device_class].T.copy()
-        self.capacity: Ints = np.maximum(self.free, 1)
-        self.host: Ints = p.node_host.copy()
-        self.seats: Ints = p.class_residents[p.device_class].copy()
-        self.closed: Bools = np.zeros(p.n_devices, dtype=bool)  # holds an exclusive worker
-        self.type: Ints = p.class_type[p.device_class]
-        self.count: Ints = np.zeros(p.n_devices, dtype=np.int64)
-        # an empty slot holds the last workload and the last option, which nothing disturbs
-        table = np.where(p.excess == NEVER, _TOO_MUCH, p.excess)
-        self.table: Ints = np.pad(table, ((0, 1), (0, 1)))
-        self.load: Ints = np.append(p.option_workload, len(p.excess))
-        self.job: Ints = np.append(p.option_job, p.n_jobs)
-        self.limit: Ints = np.append(np.minimum(p.job_limit, _NO_LIMIT), 2 * _TOO_MUCH)
-        self.tier: Ints = np.append(p.job_tier, len(p.priorities))
-        self.rate: Floats = np.append(p.job_weight * p.penalty * p.excess_unit, 0.0)
-        self.reward: Floats = np.append(p.option_reward, 0.0)
-        self.slots: Ints = np.full((2, p.n_devices), p.n_options, dtype=np.int64)
-        self.suffers: Ints = np.zeros((2, p.n_devices), dtype=np.int64)  # excess of each slot
-        self.worst: Ints = np.zeros(p.n_jobs + 1, dtype=np.int64)  # excess of each job
-        self.placements: dict[int, Placement] = {}
-
-    # ---- questions ---------------------------------------------------------------------
-
-    def usable(self, option: int, devices: Ints) -> tuple[Ints, Floats]:
-        """Return the devices where slowdowns admit an option, and what choosing each costs.
-
-        The cost is the value that the option and the residents lose there; a tiny part of it
-        prefers devices that are nearly full.
-        """
-        p = self.p
-        workers = [q for q in p.groups_of(option) if p.group_gpus[q]]
-        if not workers:
-            return devices[:0], np.zeros(0)
-        fine = (self.type == p.option_type[option]) & (self.seats > 0) & ~self.closed
-        least = p.group_demand[workers].min(axis=0)
-        for r in np.flatnonzero(least):
-            fine &= self.free[r] >= least[r]
-        devices = self._thinned(workers, devices[fine[devices]])
-        costs = 1e-12 * (self.free[:, devices] / self.capacity[:, devices]).sum(axis=0)
-        shared = np.flatnonzero(self.count[devices])
-        if len(shared):
-            tolerant, lost = self._beside(option, devices[shared])
-            costs[shared] += lost
-            keep = np.ones(len(devices), dtype=bool)
-            keep[shared[~tolerant]] = False
-            devices, costs = devices[keep], costs[keep]
-        return devices, costs
-
-    def _thinned(self, workers: list[int], devices: Ints) -> Ints:
-        """Keep as many empty devices of each class as could be needed: they are all alike."""
-        p = self.p
-        if (p.group_gpus[workers] > 1).any() or p.group_host[workers].any():
-            return devices  # the node of a device matters
-        empty = self.count[devices] == 0
-        needed = int(p.group_count[workers].sum())
-        keep = ~empty
-        for a in np.flatnonzero(p.class_type == p.option_type[p.group_option[workers[0]]]):
-            alike = np.flatnonzero(empty & (p.device_class[devices] == a))
-            keep[alike[:needed]] = True
-        kept: Ints = devices[keep]
-        return kept
-
-    def _beside(self, option: int, devices: Ints) -> tuple[Bools, Floats]:
-        """Return whether residents and option tolerate each other, and the value lost."""
-        p, job, load = self.p, int(self.job[option]), int(self.load[option])
-        slots = self.slots[:, devices]
-        loads, jobs = self.load[slots], self.job[slots]
-        own = self.table[load][loads].sum(axis=0)
-        after = self.suffers[:, devices] + self.table[:, load][loads]
-        fine: Bools = (own <= self.limit[job]) & (after <= self.limit[jobs]).all(axis=0)
-        before = self.worst[jobs]
-        more = self._loss(slots, np.maximum(after, before)) - self._loss(slots, before)
-        if not p.job_must[job]:
-            fine &= ~((more > 0) & (self.tier[jobs] < p.job_tier[job])).any(axis=0)
-        return fine, more.sum(axis=0) + self._loss(np.array(option), own)
-
-    def fits(self, group: int, devices: Ints) -> Bools:
-        """Whether one worker of a group fits each device."""
-        demand = self.p.group_demand[group]
-        fits = np.ones(len(devices), dtype=bool)
-        for r in np.flatnonzero(demand):
-            fits &= self.free[r][devices] >= demand[r]
-        if self.p.group_exclusive[group]:
-            fits &= self.count[devices] == 0
-        return fits
-
-    def gain(self, placement: Placement) -> float:
-        """Return what placing a job adds to the objective, compared with leaving it out."""
-        p, option = self.p, placement.option
-        switch, _, evict = p.change_costs(int(p.option_job[option]))
-        value = float(p.option_reward[option]) + evict - (switch if p.switches(option) else 0.0)
-        value -= self._move_cost(placement)
-        devices = np.array([g for _, gpus in placement.tasks for g in gpus], dtype=np.int64)
-        shared = devices[self.count[devices] > 0] if len(devices) else devices
-        if len(shared):
-            own = self.table[self.load[option]][self.load[self.slots[:, shared]]].sum(axis=0)
-            alone = self._loss(np.array(option), own)
-            value -= float(alone.max() + (self._beside(option, shared)[1] - alone).sum())
-        return value
-
-    def _move_cost(self, placement: Placement) -> float:
-        job = int(self.p.option_job[placement.option])
-        home = self.p.homes[job]
-        if home is None:
-            return 0.0
-        devices = tuple(sorted(g for _, gpus in placement.tasks for g in gpus))
-        nodes = tuple(sorted(n for n, gpus in placement.tasks if not gpus))
-        stays = home.intact and devices == home.devices and nodes == home.cpu_nodes
-        return 0.0 if stays else self.p.change_costs(job)[1]
-
-    def _loss(self, options: Ints, excess: Ints) -> Floats:
-        """Return what options lose to excesses given in quanta."""
-        lost: Floats
-        if self.p.throughput_coupling:
-            slowdown = excess * self.p.excess_unit
-            lost = self.reward[options] * slowdown / (1 + slowdown)
-        else:
-            lost = self.rate[self.job[options]] * excess
-        return lost
-
-    # ---- changes -----------------------------------------------------------------------
+    def fill(self, order: Ints, given: Mapping[int, Placement]) -> list[int]:
+        """Place jobs in order; return those that must be placed and found no place."""
+        s, p = self.state, self.p
+        options = np.full(p.n_jobs, -1, dtype=np.int64)
+        for j, placement in given.items():
+            options[j] = placement.option
+            tasks, workers = _places(placement)
+            s.task[s.job[j, TASK] : s.job[j, TASK] + len(tasks)] = tasks
+            s.entry[s.job[j, ENTRY] : s.job[j, ENTRY] + len(workers), ON] = workers
+        run = fill if p.n_options * p.n_devices <= _INTERPRETED else compiled()
+        failed: list[int] = s.failed[: run(self.tables, s, order, options)].tolist()
+        return failed
 
     def place(self, job: int, placement: Placement) -> None:
         """Add a job; the caller has checked that it fits."""
-        p, option = self.p, placement.option
-        tasks = iter(placement.tasks)
-        for q in p.groups_of(option):
-            for n, devices in (next(tasks) for _ in range(int(p.group_count[q]))):
-                self.host[n] -= p.group_host[q]
-                for g in devices:
-                    self.free[:, g] -= p.group_demand[q]
-                    self.closed[g] |= p.group_exclusive[q]
-                    if self.seats[g] != UNLIMITED:
-                        self.seats[g] -= 1
-                    self._sit(job, option, g)
-        self.placements[job] = placement
+        tasks, workers = _places(placement)
+        self.state.hand[0, : len(tasks)] = tasks
+        self.state.hand[1, : len(workers)] = workers
+        place(self.tables, self.state, job, placement.option, 0)
 
-    def _sit(self, job: int, option: int, g: int) -> None:
-        used, load = int(self.count[g]), self.load[option]
-        if used == len(self.slots):
-            more = ((0, used), (0, 0))
-            self.slots = np.pad(self.slots, more, constant_values=self.p.n_options)
-            self.suffers = np.pad(self.suffers, more)
-        others = self.slots[:used, g]
-        loads = self.load[others]
-        self.suffers[:used, g] += self.table[loads, load]
-        np.maximum.at(self.worst, self.job[others], self.suffers[:used, g])
-        self.slots[used, g] = option
-        self.suffers[used, g] = int(self.table[load, loads].sum())
-        self.worst[job] = max(self.worst[job], self.suffers[used, g])
-        self.count[g] += 1
+    def placements(self) -> dict[int, Placement]:
+        """Return who sits where, by job."""
+        s, p = self.state, self.p
+        found = {}
+        nodes, devices = s.task.tolist(), s.entry[:, ON].tolist()
+        for j in np.flatnonzero(s.job[:-1, CHOSEN] >= 0).tolist():
+            o, task, worker = int(s.job[j, CHOSEN]), int(s.job[j, TASK]), int(s.job[j, ENTRY])
+            tasks = []
+            for q in p.groups_of(o):
+                gpus = int(p.group_gpus[q])
+                for _ in range(int(p.group_count[q])):
+                    tasks.append((nodes[task], tuple(sorted(devices[worker : worker + gpus]))))
+                    task, worker = task + 1, worker + gpus
+            found[j] = Placement(o, tuple(tasks))
+        return found
 
     def tier_values(self) -> list[float]:
         """Return the objective of each tier."""
-        p = self.p
+        p, t = self.p, self.tables
         values: list[list[float]] = [[] for _ in p.priorities]
+        placements = self.placements()
         for j in range(p.n_jobs):
-            switch, _, evict = p.change_costs(j)
-            placement = self.placements.get(j)
+            switch, move, evict = p.change_costs(j)
             value = -evict
-            if placement is not None:
-                o = placement.option
-                lost = float(self._loss(np.array(o), self.worst[j]))
-                value = float(p.option_reward[o]) - (switch if p.switches(o) else 0.0) - lost
-                value -= self._move_cost(placement)
+            if j in placements:
+                o = placements[j].option
+                worst = int(self.state.job[j, WORST])
+                value = float(p.option_reward[o]) - (switch if p.switches(o) else 0.0)
+                value -= loss_of(t.worth, t.cost, t.unit, t.throughput, j, o, worst)
+                value -= 0.0 if self._stays(j, placements[j]) else move
             values[int(p.job_tier[j])].append(value)
         return [math.fsum(v) for v in values]
+
+    def _stays(self, j: int, placement: Placement) -> bool:
+        home = self.p.homes[j]
+        if home is None:
+            return True
+        devices = tuple(sorted(g for _, gpus in placement.tasks for g in gpus))
+        nodes = tuple(sorted(n for n, gpus in placement.tasks if not gpus))
+        return home.intact and devices == home.devices and nodes == home.cpu_nodes
+
+
+def _places(placement: Placement) -> tuple[list[int], list[int]]:
+    """Return the node of each task and the device of each worker."""
+    return [n for n, _ in placement.tasks], [g for _, gpus in placement.tasks for g in gpus]
+
+
+def _flat(rows: list[Sequence[int]]) -> Ints:
+    return np.array([item for row in rows for item in row], dtype=np.int64)
