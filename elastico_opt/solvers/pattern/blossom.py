@@ -55,7 +55,9 @@ def odd_sets(rows: sparse.csc_matrix, upper: Ints, point: Floats) -> list[tuple[
     return sorted(found)
 
 
-def _graph(odd: sparse.csc_matrix, point: Floats, fractional: Ints) -> tuple[sparse.csr_matrix, Floats]:
+def _graph(
+    odd: sparse.csc_matrix, point: Floats, fractional: Ints
+) -> tuple[sparse.csr_matrix, Floats]:
     """Return edge weights between rows, and per row the weight that always crosses.
 
     A pattern that is odd in two rows is an edge; one that is odd in a single row, or in more than
@@ -72,16 +74,22 @@ def _graph(odd: sparse.csc_matrix, point: Floats, fractional: Ints) -> tuple[spa
     return graph, odd @ np.where(others, point, 0.0)
 
 
-def _cuts(graph: sparse.csr_matrix, outside: Floats, upper: Ints, vertices: Ints) -> Iterator[tuple[int, ...]]:
+def _cuts(
+    graph: sparse.csr_matrix, outside: Floats, upper: Ints, vertices: Ints
+) -> Iterator[tuple[int, ...]]:
     """Yield violated sets of one component: source sides of the flows of Gusfield's tree."""
     n = len(vertices)
     inner = graph[vertices][:, vertices].tocoo()
     rest = outside[vertices]
     ends = np.arange(n)
     full = sparse.coo_matrix(
-        (np.concatenate([inner.data, rest, rest]),
-         (np.concatenate([inner.row, ends, np.full(n, n)]),
-          np.concatenate([inner.col, np.full(n, n), ends]))),
+        (
+            np.concatenate([inner.data, rest, rest]),
+            (
+                np.concatenate([inner.row, ends, np.full(n, n)]),
+                np.concatenate([inner.col, np.full(n, n), ends]),
+            ),
+        ),
         shape=(n + 1, n + 1),
     ).tocsr()
     weights = full.toarray()
@@ -96,9 +104,10 @@ def _cuts(graph: sparse.csr_matrix, outside: Floats, upper: Ints, vertices: Ints
         parent[later[side[later] & (parent[later] == parent[v])]] = v
         inside = ~side if side[n] else side
         members = np.flatnonzero(inside[:n])
-        if len(members) >= 3 and parity[members].sum() % 2 == 1:
-            if weights[np.ix_(inside, ~inside)].sum() < 1 - _VIOLATION:
-                yield tuple(int(r) for r in vertices[members])
+        if len(members) < 3 or parity[members].sum() % 2 == 0:
+            continue
+        if weights[np.ix_(inside, ~inside)].sum() < 1 - _VIOLATION:
+            yield tuple(int(r) for r in vertices[members])
 
 
 def _source_side(capacity: sparse.csr_matrix, source: int, sink: int) -> Bools:
@@ -115,4 +124,5 @@ def cut_row(rows: sparse.csc_matrix, members: tuple[int, ...]) -> Floats:
     """Return (P,) coefficients of the cut of a row set over given columns."""
     picked = np.zeros(rows.shape[0])
     picked[list(members)] = 1.0
-    return np.floor((picked @ rows) / 2)
+    coefficients: Floats = np.floor((picked @ rows) / 2)
+    return coefficients

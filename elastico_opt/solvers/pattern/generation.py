@@ -82,7 +82,9 @@ class Generation:
             inertia * self.duals.stage + (1 - inertia) * duals.stage,
         )
 
-    def _price(self, duals: Duals, slack: float = -EPSILON, bins: int | None = None) -> Priced | None:
+    def _price(
+        self, duals: Duals, slack: float = -EPSILON, bins: int | None = None
+    ) -> Priced | None:
         priced = self.pricer.price(duals, self.limits, bins or self.bins, self.rounds, slack=slack)
         self.rounds += 1
         if priced is not None:
@@ -105,7 +107,11 @@ class Generation:
         active[order[:SAMPLE]] = True
         sample = Master(layout, self.stage, self.limits, active)
         singletons = self.pricer.singletons()
-        sample.add(singletons.select(np.flatnonzero(active[layout.items.job_class[singletons.items[:, 0]]])))
+        sample.add(
+            singletons.select(
+                np.flatnonzero(active[layout.items.job_class[singletons.items[:, 0]]])
+            )
+        )
         duals = None
         while not self.limits.reached():
             solved = sample.solve(self.limits)
@@ -118,7 +124,9 @@ class Generation:
         if duals is None or self.limits.reached():
             return False
         first = max(FIRST_FEWEST, min(FIRST_BINS, FIRST_ROUND // layout.n_classes))
-        priced = self._price(self.pricer.extend(duals, active), WARM_SLACK * self._device_worth(duals), first)
+        priced = self._price(
+            self.pricer.extend(duals, active), WARM_SLACK * self._device_worth(duals), first
+        )
         if priced is not None:
             self.master.add(priced.patterns)
         return priced is not None

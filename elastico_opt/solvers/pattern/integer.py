@@ -22,6 +22,7 @@ from elastico_opt.formulations.layout import Layout
 from elastico_opt.formulations.matrix import MatrixForm
 from elastico_opt.program.arrays import Floats, Ints
 
+
 @dataclass(frozen=True)
 class Selection:
     """An integer point: how often each static column and each pattern is used."""

@@ -1,4 +1,4 @@
-"""Compiled search over the patterns of one device: the pricing problem, for any number of residents.
+"""Compiled search over the patterns of one device: pricing, for any number of residents.
 
 Depth first over sorted items, each partial pattern bounded by what the free slots and the free
 capacity could still bring. Adding a resident never undoes a conflict and never lowers a loss, so
@@ -50,7 +50,7 @@ def search(
     lot: Any,  # (n,) random numbers that spread a class's columns over its bins
     copies: Any,  # (classes,) jobs in a class
     capacity: Any,  # (R,)
-    shadow: Any,  # (R,) price of a unit of each resource, and of a slot: any that are >= 0 are right
+    shadow: Any,  # (R,) price of a unit of each resource; with `slot_price` any >= 0 is right
     slot_price: float,
     excess: Any,  # (V, V)
     unit: float,  # one slowdown quantum
@@ -231,7 +231,7 @@ def shadow_prices(
     most = np.empty(len(copies))
     pick = np.empty(len(copies), np.int64)
     use = np.empty(n_resources + 1)
-    for step in range(steps):
+    for _ in range(steps):
         most[:] = 0.0
         pick[:] = -1
         for i in range(n):

@@ -63,9 +63,14 @@ class Master:
         self._cuts: list[tuple[int, ...]] = []
         self._highs = highspy.Highs()
         for option, value in (
-            ("output_flag", False), ("threads", 1), ("random_seed", limits.seed % 2**31),
-            ("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", PRIMAL),
-            ("primal_feasibility_tolerance", 1e-9), ("dual_feasibility_tolerance", 1e-9),
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", limits.seed % 2**31),
+            ("presolve", "off"),
+            ("solver", "simplex"),
+            ("simplex_strategy", PRIMAL),
+            ("primal_feasibility_tolerance", 1e-9),
+            ("dual_feasibility_tolerance", 1e-9),
         ):
             self._highs.setOptionValue(option, value)
         inf = highspy.kHighsInf
@@ -77,7 +82,9 @@ class Master:
             row_upper[layout.first_host_row :] *= share
             column_upper[~active[layout.static.job_class]] = 0.0
         upper = np.concatenate([row_upper, np.full(len(stage.floors), inf)])
-        self._highs.addRows(len(lower), lower, upper, 0, np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+        self._highs.addRows(
+            len(lower), lower, upper, 0, np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0)
+        )
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         self._add(static_matrix(layout), static_values(layout), column_upper)
 
@@ -92,8 +99,14 @@ class Master:
         n = matrix.shape[1]
         if n:
             self._highs.addCols(
-                n, values[:, self.stage.index], np.zeros(n), upper, matrix.nnz,
-                matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
+                n,
+                values[:, self.stage.index],
+                np.zeros(n),
+                upper,
+                matrix.nnz,
+                matrix.indptr[:-1].astype(np.int32),
+                matrix.indices.astype(np.int32),
+                matrix.data,
             )
 
     def add(self, patterns: Patterns) -> int:

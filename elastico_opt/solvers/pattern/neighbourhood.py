@@ -38,7 +38,10 @@ class NodeSearch:
         self._devices = np.bincount(program.device_node, minlength=program.n_nodes)
 
     def run(
-        self, placements: Mapping[int, Placement], seconds: float, on_gain: Callable[[dict[int, Placement]], bool]
+        self,
+        placements: Mapping[int, Placement],
+        seconds: float,
+        on_gain: Callable[[dict[int, Placement]], bool],
     ) -> dict[int, Placement]:
         """Improve until nothing gains or time is over.
 
@@ -47,7 +50,9 @@ class NodeSearch:
         best = dict(placements)
         ends = min(self.limits.deadline, time.monotonic() + seconds)
         failures = 0
-        while failures < FAILURES and time.monotonic() < ends and not self.limits.cancelled.is_set():
+        while (
+            failures < FAILURES and time.monotonic() < ends and not self.limits.cancelled.is_set()
+        ):
             found = self._step(best, ends)
             failures = failures + 1 if found is None else 0
             if found is not None:
@@ -60,10 +65,11 @@ class NodeSearch:
         """Re-solve one random sub-cluster; return the better plan, or None."""
         nodes = self._nodes(placements)
         inside = [
-            j for j, placement in placements.items()
-            if all(n in nodes for n, _ in placement.tasks)
+            j for j, placement in placements.items() if all(n in nodes for n, _ in placement.tasks)
         ]
-        waiting = np.array([j for j in range(self.program.n_jobs) if j not in placements], dtype=np.int64)
+        waiting = np.array(
+            [j for j in range(self.program.n_jobs) if j not in placements], dtype=np.int64
+        )
         picked = self._random.permutation(waiting)[:CANDIDATES]
         jobs = sorted([*inside, *picked.tolist()])
         if not jobs or not nodes:

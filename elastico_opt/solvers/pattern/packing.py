@@ -31,7 +31,8 @@ def pack_nodes(layout: Layout, chosen: Selection, stage: int, limits: Limits) ->
     """Return seats for as much of the choice as fits, or None when it is too large to pack."""
     pairs = sum(
         len(layout.pool_nodes[layout.pool_node_pool[k]])
-        for k, s in zip(chosen.patterns.pool, chosen.patterns.site, strict=True) if s == ELSEWHERE
+        for k, s in zip(chosen.patterns.pool, chosen.patterns.site, strict=True)
+        if s == ELSEWHERE
     )
     if pairs > MOST_PAIRS or limits.reached():
         return None
@@ -60,7 +61,12 @@ class _Packing:
         self.kept: list[Any] = []
         used: dict[tuple[int, int], list[Any]] = defaultdict(list)
         for t, (pool, site, count) in enumerate(
-            zip(chosen.patterns.pool.tolist(), chosen.patterns.site.tolist(), chosen.counts.tolist(), strict=True)
+            zip(
+                chosen.patterns.pool.tolist(),
+                chosen.patterns.site.tolist(),
+                chosen.counts.tolist(),
+                strict=True,
+            )
         ):
             nodes = layout.pool_nodes[layout.pool_node_pool[pool]]
             if site != ELSEWHERE:
@@ -114,7 +120,9 @@ class _Packing:
                 for n in by_group[x, q]:
                     self.tasks[x, q, n] = self.model.new_int_var(0, each * count, "")
                     self.model.add(max(1, gpus) * self.tasks[x, q, n] <= sum(workers[x, q, n]))
-                self.model.add(sum(self.tasks[x, q, n] for n in by_group[x, q]) == each * self.gangs[x])
+                self.model.add(
+                    sum(self.tasks[x, q, n] for n in by_group[x, q]) == each * self.gangs[x]
+                )
 
     # ---- rows --------------------------------------------------------------------------
 
@@ -139,23 +147,32 @@ class _Packing:
     def _value(self) -> None:
         """Maximise the value kept in the present stage; earlier stages must keep theirs."""
         layout, static = self.layout, self.layout.static
-        pattern_worth, static_worth = pattern_values(layout, self.chosen.patterns), static_values(layout)
+        pattern_worth, static_worth = (
+            pattern_values(layout, self.chosen.patterns),
+            static_values(layout),
+        )
         parts: list[tuple[np.ndarray[Any, Any], Any, int]] = [
             (pattern_worth[t], kept, int(self.chosen.counts[t])) for t, kept in enumerate(self.kept)
         ]
-        parts += [(static_worth[x], gangs, int(self.chosen.static[x])) for x, gangs in self.gangs.items()]
+        parts += [
+            (static_worth[x], gangs, int(self.chosen.static[x])) for x, gangs in self.gangs.items()
+        ]
         for i in {i for i, _ in self.cpu}:
             if static.places[i]:
                 kept = sum(var for (column, _), var in self.cpu.items() if column == i)
                 parts.append((static_worth[i], kept, int(self.chosen.static[i])))
         for s in range(self.stage + 1):
             largest = max((abs(worth[s]) for worth, _, _ in parts), default=0.0) or 1.0
-            whole = [(math.floor(worth[s] / (largest * _GRAIN)), var, full) for worth, var, full in parts]
+            whole = [
+                (math.floor(worth[s] / (largest * _GRAIN)), var, full) for worth, var, full in parts
+            ]
             if s == self.stage:
                 self.model.maximize(sum(weight * var for weight, var, _ in whole))
             else:
-                self.model.add(sum(weight * var for weight, var, _ in whole)
-                               >= sum(weight * full for weight, _, full in whole))
+                self.model.add(
+                    sum(weight * var for weight, var, _ in whole)
+                    >= sum(weight * full for weight, _, full in whole)
+                )
 
     # ---- the run -----------------------------------------------------------------------
 

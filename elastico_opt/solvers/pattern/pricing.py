@@ -13,12 +13,12 @@ from elastico_opt.formulations.columns import (
     empty_patterns,
     item_host_matrix,
     join,
-    pattern_values,
 )
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
-from elastico_opt.program.arrays import NEVER, Bools, Floats, Ints
+from elastico_opt.program.arrays import Bools, Floats, Ints
 from elastico_opt.solvers.background import run_watched
 from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.pattern.dominance import undominated_items, undominated_patterns
 from elastico_opt.solvers.pattern.kernel import search, shadow_prices
 
 #: A reduced cost up to here counts as zero.
@@ -28,6 +28,8 @@ MANY, SHADOW_STEPS = 4, 100
 #: Partial patterns looked at before a search for many residents is content with what it found.
 GLANCE = 300_000
 _FAR = 1e30
+#: Most partial patterns a round looks at.
+_BUDGET = 200_000_000
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -75,12 +77,11 @@ class Pricer:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        useful = _undominated(layout)
-        pools = [np.flatnonzero(useful & (layout.items.pool == k) & (layout.items.site == ELSEWHERE))
-                 for k in range(layout.n_pools)]
+        useful = undominated_items(layout)
+        free = useful & (layout.items.site == ELSEWHERE)
+        pools = [np.flatnonzero(free & (layout.items.pool == k)) for k in range(layout.n_pools)]
         tied = [np.flatnonzero(layout.items.site == s) for s in range(len(layout.site_device))]
-        self.places = [self._place(k, ELSEWHERE, _NONE, pools[k])
-                       for k in range(layout.n_pools)]
+        self.places = [self._place(k, ELSEWHERE, _NONE, pools[k]) for k in range(layout.n_pools)]
         self.places += [
             self._place(int(layout.site_pool[s]), s, tied[s], pools[int(layout.site_pool[s])])
             for s in range(len(tied))
@@ -110,7 +111,10 @@ class Pricer:
         second = np.where(items.row2 >= 0, duals.row[items.row2], 0.0)
         worth = layout.by_stage(items.job_class, items.value, ~items.linked) @ duals.stage
         base = worth + np.where(items.linked, cost + second, -cost)
-        return base - self.host @ duals.row[layout.first_host_row:] if self.host is not None else base
+        if self.host is None:
+            return base
+        priced: Floats = base - self.host @ duals.row[layout.first_host_row :]
+        return priced
 
     def singletons(self) -> Patterns:
         """Return every useful item as a pattern of its own."""
@@ -119,8 +123,15 @@ class Pricer:
         return Patterns(fields.pool[items], fields.site[items], items[:, None])
 
     def price(
-        self, duals: Duals, limits: Limits, keep: int, seed: int, *, slack: float = -EPSILON,
-        active: Bools | None = None, budget: int = 200_000_000,
+        self,
+        duals: Duals,
+        limits: Limits,
+        keep: int,
+        seed: int,
+        *,
+        slack: float = -EPSILON,
+        active: Bools | None = None,
+        budget: int = _BUDGET,
     ) -> Priced | None:
         """Return promising columns and bounds on reduced costs; None when out of time.
 
@@ -178,21 +189,24 @@ class Pricer:
             if place.site != ELSEWHERE:
                 continue
             there = active[fields.job_class[place.items]]
-            roots, others = (part[np.argsort(-base[part], kind="stable")]
-                             for part in (place.items[~there], place.items[there]))
+            roots, others = (
+                part[np.argsort(-base[part], kind="stable")]
+                for part in (place.items[~there], place.items[there])
+            )
             items, slots = np.concatenate([roots, others]), min(2, place.slots)
             top_value = np.full((layout.n_classes, 1), -np.inf)
-            weight = duals.stage[layout.class_stage[fields.job_class[items]]]
-            search(
-                base[items], weight * fields.loss_weight[items],
-                p.group_demand[fields.group[items]], fields.workload[items], fields.limit[items],
-                fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
-                layout.class_size, place.capacity, np.zeros(len(place.capacity)), 0.0, p.excess,
-                p.excess_unit, p.throughput_coupling, 0, len(roots), len(roots), slots, self._rent(place, duals), False,
+            rent = self._rent(place, duals)
+            arguments = (
+                *self._described(items, base, duals),
+                place.capacity, np.zeros(len(place.capacity)), 0.0,
+                p.excess, p.excess_unit, p.throughput_coupling,
+                0, len(roots), len(roots), slots, rent, False,
                 top_value, np.full((layout.n_classes, 1, slots), -1, dtype=np.int64),
-                np.empty(0), np.empty((0, slots), dtype=np.int64), 200_000_000, False, np.zeros(1, dtype=bool),
-            )
-            worth = np.maximum(worth, top_value[:, 0] - self._rent(place, duals))
+                np.empty(0), np.empty((0, slots), dtype=np.int64),
+                _BUDGET, False, np.zeros(1, dtype=bool),
+            )  # fmt: skip
+            search(*arguments)
+            worth = np.maximum(worth, top_value[:, 0] - rent)
         row[: layout.n_classes][~active] = worth[~active]
         return Duals(row, duals.stage)
 
@@ -216,7 +230,7 @@ class Pricer:
 
         if not run_watched(work, lambda: stop.fill(True), limits) or len(found) < len(self.places):
             return None
-        return self._undominated_patterns(join(found), duals)
+        return undominated_patterns(self.layout, join(found), duals.stage)
 
     def _rent(self, place: _Place, duals: Duals) -> float:
         """Return what the duals ask for the device itself."""
@@ -226,29 +240,36 @@ class Pricer:
         return rent
 
     def _search(
-        self, place: _Place, all_base: Floats, duals: Duals, cutoff: float, keep: int, budget: int,
-        stop: Bools, most: int = 0, fair: bool = False,
+        self,
+        place: _Place,
+        all_base: Floats,
+        duals: Duals,
+        cutoff: float,
+        keep: int,
+        budget: int,
+        stop: Bools,
+        most: int = 0,
+        fair: bool = False,
     ) -> tuple[float, float, Patterns, int]:
-        layout, p, fields = self.layout, self.layout.program, self.layout.items
+        layout, p = self.layout, self.layout.program
         if len(place.items) == 0 or (place.site != ELSEWHERE and place.n_tied == 0):
             return -np.inf, -np.inf, empty_patterns(), 0
         items, shadow, slot_price = self._order(place, all_base)
-        weight = duals.stage[layout.class_stage[fields.job_class[items]]]
+        described = self._described(items, all_base, duals)
+        roots = place.n_tied if place.site != ELSEWHERE else len(items)
         top_value = np.full((layout.n_classes, keep), -np.inf)
         top_items = np.full((layout.n_classes, keep, place.slots), -1, dtype=np.int64)
         room = 4096 if keep == 0 else 0
         while True:
             out_value = np.empty(room)
             out_items = np.empty((room, place.slots), dtype=np.int64)
-            best, listed, left, _ = search(
-                all_base[items], weight * fields.loss_weight[items],
-                p.group_demand[fields.group[items]], fields.workload[items], fields.limit[items],
-                fields.exclusive[items], fields.job_class[items], self._lots[fields.job_class[items]],
-                layout.class_size, place.capacity, shadow, slot_price, p.excess, p.excess_unit,
-                p.throughput_coupling,
-                0, place.n_tied if place.site != ELSEWHERE else len(items), 0, place.slots, cutoff,
-                place.slots > 3, top_value, top_items, out_value, out_items, budget, fair, stop,
-            )
+            arguments = (
+                *described, place.capacity, shadow, slot_price,
+                p.excess, p.excess_unit, p.throughput_coupling,
+                0, roots, 0, place.slots, cutoff, place.slots > 3,
+                top_value, top_items, out_value, out_items, budget, fair, stop,
+            )  # fmt: skip
+            best, listed, left, _ = search(*arguments)
             if keep or listed >= 0:
                 break
             if room >= most:
@@ -261,6 +282,18 @@ class Pricer:
             rows = out_items[:listed]
         return best, left, self._patterns(place, items, rows), listed
 
+    def _described(self, items: Ints, base: Floats, duals: Duals) -> tuple[Any, ...]:
+        """Return what the kernel is told of items: its arguments from `base` to `copies`."""
+        layout, fields = self.layout, self.layout.items
+        owner = fields.job_class[items]
+        weight = duals.stage[layout.class_stage[owner]]
+        return (
+            base[items], weight * fields.loss_weight[items],
+            layout.program.group_demand[fields.group[items]],
+            fields.workload[items], fields.limit[items], fields.exclusive[items],
+            owner, self._lots[owner], layout.class_size,
+        )  # fmt: skip
+
     def _order(self, place: _Place, all_base: Floats) -> tuple[Ints, Floats, float]:
         """Return the items of a place, tied ones first, most promising first, and shadow prices.
 
@@ -272,8 +305,13 @@ class Pricer:
         shadow, slot_price = np.zeros(demand.shape[1]), 0.0
         if place.slots >= MANY:
             shadow, slot_price = shadow_prices(
-                base, demand, fields.job_class[items], layout.class_size, place.capacity,
-                place.slots, SHADOW_STEPS,
+                base,
+                demand,
+                fields.job_class[items],
+                layout.class_size,
+                place.capacity,
+                place.slots,
+                SHADOW_STEPS,
             )
         promise = base - demand @ shadow
         free = np.arange(len(items)) >= place.n_tied
@@ -286,75 +324,8 @@ class Pricer:
         n = len(named)
         return Patterns(np.full(n, place.pool), np.full(n, place.site), named)
 
-    def _undominated_patterns(self, patterns: Patterns, duals: Duals) -> Patterns:
-        """Of patterns with equal coefficients in every row keep the most valuable one.
-
-        Earlier stages have floors, so one that is worth more to any of them is kept as well.
-        """
-        if len(patterns) == 0:
-            return patterns
-        stage = int(np.flatnonzero(duals.stage).max())
-        value = pattern_values(self.layout, patterns)[:, : stage + 1]
-        kind = np.where(patterns.items >= 0, self._kind[patterns.items], -1)
-        kind.sort(axis=1)
-        order = np.lexsort((*-value.T, *kind.T, patterns.site, patterns.pool))
-        key, value = np.column_stack([patterns.pool, patterns.site, kind])[order], value[order]
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (key[1:] != key[:-1]).any(axis=1)
-        best = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-        keep = first | (value > value[best]).any(axis=1)
-        return patterns.select(np.sort(order[keep]))
-
-    @property
-    def _kind(self) -> Ints:
-        """Items of one kind have the same coefficients in every row."""
-        if not hasattr(self, "_kinds"):
-            items = self.layout.items
-            host = self.host.toarray() if self.host is not None else np.zeros((len(items), 0))
-            table = np.column_stack([items.row, items.row2, items.linked, host])
-            _, self._kinds = np.unique(table, axis=0, return_inverse=True)
-        return self._kinds
-
 
 def _host_by_item(layout: Layout) -> Any:
     if not len(layout.item_host[0]):
         return None
     return item_host_matrix(layout)
-
-
-def _undominated(layout: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Mark items that no other profile of the same job beats in every respect.
-
-    Item b beats a on one device pool when it brings no less, alone and slowed, demands no more of
-    any resource (host included), is exclusive only if a is, and neither suffers nor causes more
-    slowdown beside anyone.
-    """
-    p, items = layout.program, layout.items
-    useful = np.ones(len(items), dtype=bool)
-    excess = np.where(p.excess == NEVER, np.int64(2**62), p.excess)
-    order = np.lexsort((np.arange(len(items)), items.site, items.pool, items.row))
-    alike = np.column_stack([items.row, items.pool, items.site])[order]
-    starts = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1), True]) if len(order) else []
-    for begin, end in zip(starts[:-1], starts[1:], strict=True):
-        family = order[begin:end]
-        if len(family) < 2 or items.linked[family[0]]:
-            continue
-        demand = np.column_stack([p.group_demand[items.group[family]], p.group_host[items.group[family]]])
-        value, work, alone = items.value[family], items.workload[family], items.exclusive[family]
-        # what is left at the largest loss (throughput coupling); between the two it is linear
-        least = value - items.loss_weight[family]
-        causes, suffers = excess[:, work].T, excess[work]
-        for a in range(len(family)):
-            beats = (
-                (value >= value[a]) & (least >= least[a])
-                & (demand <= demand[a]).all(axis=1) & (alone <= alone[a])
-                & (causes <= causes[a]).all(axis=1) & (suffers <= suffers[a]).all(axis=1)
-            )
-            equal = (
-                (value == value[a]) & (least == least[a])
-                & (demand == demand[a]).all(axis=1) & (alone == alone[a])
-                & (causes == causes[a]).all(axis=1) & (suffers == suffers[a]).all(axis=1)
-            )
-            beats &= ~equal | (np.arange(len(family)) < a)
-            useful[family[a]] = not beats.any()
-    return useful

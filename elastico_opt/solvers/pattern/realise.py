@@ -51,7 +51,11 @@ def _seat_anywhere(layout: Layout, chosen: Selection) -> Seats:
     taken = {int(layout.site_device[s]) for s in chosen.patterns.site if s != ELSEWHERE}
     free = [[g for g in devices if g not in taken][::-1] for devices in layout.pool_devices]
     for pool, site, row, count in zip(
-        chosen.patterns.pool, chosen.patterns.site, chosen.patterns.items, chosen.counts, strict=True
+        chosen.patterns.pool,
+        chosen.patterns.site,
+        chosen.patterns.items,
+        chosen.counts,
+        strict=True,
     ):
         items = tuple(int(i) for i in row if i >= 0)
         for _ in range(int(count)):
@@ -60,7 +64,11 @@ def _seat_anywhere(layout: Layout, chosen: Selection) -> Seats:
     static = layout.static
     for i, count in enumerate(chosen.static):
         if static.kind[i] == "cpu" and count:
-            node = int(static.node[i]) if static.node[i] >= 0 else layout.pool_nodes[static.node_pool[i]][0]
+            node = (
+                int(static.node[i])
+                if static.node[i] >= 0
+                else layout.pool_nodes[static.node_pool[i]][0]
+            )
             seats.cpu[i] = [node] * int(count)
     return seats
 
@@ -83,8 +91,11 @@ def _hand_out(layout: Layout, chosen: Selection, seats: Seats) -> dict[int, Plac
             if items.linked[i]:
                 linked[int(layout.link_choice[items.row[i]]), int(items.group[i])].append(device)
             else:
-                place(int(items.job_class[i]), int(items.option[i]),
-                      ((int(p.device_node[device]), (device,)),))
+                place(
+                    int(items.job_class[i]),
+                    int(items.option[i]),
+                    ((int(p.device_node[device]), (device,)),),
+                )
     cpu: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, nodes in seats.cpu.items():
         if static.places[i]:
@@ -110,7 +121,10 @@ def _cpu_choice(layout: Layout) -> dict[int, int]:
 
 
 def _gangs(
-    layout: Layout, x: int, count: int, linked: dict[tuple[int, int], list[int]],
+    layout: Layout,
+    x: int,
+    count: int,
+    linked: dict[tuple[int, int], list[int]],
     cpu: dict[tuple[int, int], list[int]],
 ) -> list[tuple[Task, ...]]:
     """Split the seats of a choice among the jobs that made it; incomplete gangs are dropped."""
@@ -120,14 +134,16 @@ def _gangs(
         each, gpus = int(p.group_count[q]), int(p.group_gpus[q])
         if gpus == 0:
             tasks: list[Task] = [(n, ()) for n in cpu[x, q]]
-            shares.append([tasks[i * each:(i + 1) * each] for i in range(count)])
+            shares.append([tasks[i * each : (i + 1) * each] for i in range(count)])
         elif gpus == 1:
             # Dealt like cards in device order: workers of one device go to distinct gangs.
             seats = linked[x, q][: each * count]
-            shares.append([[(int(p.device_node[g]), (g,)) for g in seats[i::count]] for i in range(count)])
+            shares.append(
+                [[(int(p.device_node[g]), (g,)) for g in seats[i::count]] for i in range(count)]
+            )
         else:
             tasks = _node_tasks(layout, linked[x, q], gpus)
-            shares.append([tasks[i * each:(i + 1) * each] for i in range(count)])
+            shares.append([tasks[i * each : (i + 1) * each] for i in range(count)])
         shares[-1] = [share if len(share) == each else [] for share in shares[-1]]
     whole = []
     for i in range(count):
@@ -146,5 +162,5 @@ def _node_tasks(layout: Layout, devices: list[int], gpus: int) -> list[Task]:
     tasks: list[Task] = []
     for n, here in sorted(by_node.items()):
         many = len(here) // gpus
-        tasks += [(n, tuple(here[i:many * gpus:many])) for i in range(many)]
+        tasks += [(n, tuple(here[i : many * gpus : many])) for i in range(many)]
     return tasks

@@ -167,7 +167,6 @@ class _Run:
         self._note(index, generation)
         self.statistics["rounds"] += generation.rounds
         self.statistics["columns"] += len(generation.master.patterns)
-        devices = max(1, self.program.n_devices)
         if generation.duals is None:
             return self.limits.reached() or Stop.ERROR
         self._dive(index, stage, generation.master)
@@ -274,7 +273,12 @@ class _Run:
         return point
 
     def _branch(
-        self, index: int, stage: Stage, master: Master, tightening: Tightening, beyond: float,
+        self,
+        index: int,
+        stage: Stage,
+        master: Master,
+        tightening: Tightening,
+        beyond: float,
         start: Floats | None,
     ) -> bool:
         """Solve the integer program over the columns that the cuts leave, by branch and cut."""
@@ -348,7 +352,7 @@ class _Run:
     def _event(self, phase: str) -> None:
         if self.on_event is None:
             return
-        bounds = self.bounds[int(self.layout.n_must > 0):]
+        bounds = self.bounds[int(self.layout.n_must > 0) :]
         known = [bound for bound in bounds if bound is not None]
         total = sum(known) + float(self.layout.offset.sum()) if len(known) == len(bounds) else None
         self.on_event(Event(time.monotonic() - self.began, self.incumbent.objective, total, phase))

@@ -83,4 +83,4 @@ class Tightening:
 
     def near(self, slack: float) -> Ints:
         """Return the patterns whose reduced cost is within `slack` of zero."""
-        return np.flatnonzero(self.reduced[len(self.layout.static):] >= -slack)
+        return np.flatnonzero(self.reduced[len(self.layout.static) :] >= -slack)
