@@ -69,7 +69,7 @@ def test_quantities_are_exact(text: Any, number: Any) -> None:
 
 
 BAD: list[Any] = [
-    True, False, None, [], {}, (), b"1", object(), 1j,
+    True, False, None, [], {}, (), b"1", pytest.param(object(), id="an object"), 1j,
     math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("Infinity"), Decimal("sNaN"),
     np.float64("nan"), np.float32("inf"), np.bool_(True), np.array([1, 2]), np.array(["x"]),
     "NaN", "inf", "Infinity", "-inf", "nan",
