@@ -26,6 +26,10 @@ from typing import Any
 
 import pytest
 
+from elastico_opt import reasons
+from elastico_opt.instances.families import FAMILIES
+from elastico_opt.instances.library import best_known
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^( *)```(?P<kind>[^\n`]+)\n(?P<body>.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -113,3 +117,47 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             run_python(body, names, where, line)
         elif kind == "console":
             run_console(body, where)
+
+
+def table(page: str, first: str) -> list[list[str]]:
+    """Return the rows of the table whose header starts with a word, cells without markup."""
+    lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    rows = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().strip("`") for cell in line.strip("|").split(" | ")])
+    return [rows[0], *rows[2:]]
+
+
+def test_the_dials_of_the_families_are_those_of_the_code() -> None:
+    """A page that says what a default is goes stale without a word."""
+    header, *rows = table("instances.md", "dial")
+    families = header[2:]
+    assert families == list(FAMILIES)
+    for _, option, *values in rows:
+        dial = option.strip("-`")
+        for family, shown in zip(families, values, strict=True):
+            value = getattr(FAMILIES[family], dial)
+            wanted = {True: "yes", False: "no"}[value] if isinstance(value, bool) else float(value)
+            assert (shown if isinstance(value, bool) else float(shown)) == wanted, (dial, family)
+
+
+def test_the_optima_are_those_of_the_list() -> None:
+    """The same, for the shipped instances."""
+    shown = {name: float(value) for name, value in table("instances.md", "name")[1:]}
+    known = {name: best.objective for name, best in best_known().items()}
+    assert shown == pytest.approx(known, abs=1e-6)
+
+
+def test_every_reason_has_its_line() -> None:
+    """A reader looks up a code and does not find it."""
+    code = re.compile(r"^``.*``$", re.MULTILINE)
+    named = {
+        name for line in code.findall(reasons.__doc__ or "") for name in line.split("``")[1::2]
+    }
+    page = (ROOT / "docs/result.md").read_text(encoding="utf-8")
+    assert named
+    for name in named:
+        assert f"`{name.replace('<resource>', '…')}`" in page, name
