@@ -25,7 +25,7 @@ def undominated_items(layout: Layout) -> Bools:
     if not len(order):
         return useful
     alike = np.column_stack([items.row, items.pool, items.site])[order]
-    starts = (
+    starts: list[int] = (
         np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1), True])
         if len(order)
         else []
