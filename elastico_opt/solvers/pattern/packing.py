@@ -7,7 +7,7 @@ value as node borders allow; it keeps all of it exactly when the choice can be r
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,6 +207,8 @@ class _Packing:
                 seats.devices.append((device, self._items(t)))
         for (i, n), count in self.cpu.items():
             seats.cpu[i] += [n] * self.solver.value(count)
+        for (x, q, n), count in self.tasks.items():
+            seats.tasks.setdefault((x, q), Counter())[n] = self.solver.value(count)
         return seats
 
     def _items(self, t: int) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
@@ -24,10 +24,13 @@ class Seats:
         The residents of each device in use.
     cpu : dict
         Nodes of the CPU tasks of each static column, one entry per task.
+    tasks : dict
+        Tasks per node of a choice and group, where more seats are taken than its gangs need.
     """
 
     devices: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     cpu: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    tasks: dict[tuple[int, int], Counter[int]] = field(default_factory=dict)
 
 
 def realise(layout: Layout, chosen: Selection, stage: int, limits: Limits) -> dict[int, Placement]:
@@ -105,7 +108,7 @@ def _hand_out(layout: Layout, chosen: Selection, seats: Seats) -> dict[int, Plac
             cpu[_cpu_choice(layout)[i], int(static.group[i])] += nodes
     for x, count in enumerate(chosen.static):
         if static.kind[x] == "choice" and count:
-            for tasks in _gangs(layout, x, int(count), linked, cpu):
+            for tasks in _gangs(layout, x, int(count), seats, linked, cpu):
                 place(int(static.job_class[x]), int(static.option[x]), tasks)
     return placements
 
@@ -124,34 +127,40 @@ def _gangs(
     layout: Layout,
     x: int,
     count: int,
+    seats: Seats,
     linked: dict[tuple[int, int], list[int]],
     cpu: dict[tuple[int, int], list[int]],
 ) -> list[tuple[Task, ...]]:
-    """Split the seats of a choice among the jobs that made it; incomplete gangs are dropped."""
+    """Split the seats of a choice among the jobs that made it, as far as they make whole gangs."""
     p = layout.program
-    shares: list[list[list[Task]]] = []
+    shares: list[tuple[int, list[Task]]] = []
     for q in p.groups_of(int(layout.static.option[x])):
-        each, gpus = int(p.group_count[q]), int(p.group_gpus[q])
+        gpus = int(p.group_gpus[q])
         if gpus == 0:
             tasks: list[Task] = [(n, ()) for n in cpu[x, q]]
-            shares.append([tasks[i * each : (i + 1) * each] for i in range(count)])
-        elif gpus == 1:
-            # Dealt like cards in device order: workers of one device go to distinct gangs.
-            seats = linked[x, q][: each * count]
-            shares.append(
-                [[(int(p.device_node[g]), (g,)) for g in seats[i::count]] for i in range(count)]
-            )
         else:
             tasks = _node_tasks(layout, linked[x, q], gpus)
-            shares.append([tasks[i * each : (i + 1) * each] for i in range(count)])
-        shares[-1] = [share if len(share) == each else [] for share in shares[-1]]
+        shares.append((int(p.group_count[q]), _planned(tasks, seats.tasks.get((x, q)))))
     whole = []
-    for i in range(count):
-        parts = [share[i] for share in shares]
+    for i in range(min(count, *(len(tasks) // each for each, tasks in shares))):
+        parts = [tasks[i * each : (i + 1) * each] for each, tasks in shares]
         held = [g for part in parts for _, gpus in part for g in gpus]
-        if all(parts) and len(set(held)) == len(held):
+        if len(set(held)) == len(held):
             whole.append(tuple(task for part in parts for task in part))
     return whole
+
+
+def _planned(tasks: list[Task], planned: Counter[int] | None) -> list[Task]:
+    """Keep as many tasks on each node as its host resources were planned for."""
+    if planned is None:
+        return tasks
+    left = planned.copy()
+    kept = []
+    for task in tasks:
+        if left[task[0]] > 0:
+            left[task[0]] -= 1
+            kept.append(task)
+    return kept
 
 
 def _node_tasks(layout: Layout, devices: list[int], gpus: int) -> list[Task]:
