@@ -25,11 +25,8 @@ def undominated_items(layout: Layout) -> Bools:
     if not len(order):
         return useful
     alike = np.column_stack([items.row, items.pool, items.site])[order]
-    starts: list[int] = (
-        np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1), True])
-        if len(order)
-        else []
-    )
+    borders = np.r_[True, (alike[1:] != alike[:-1]).any(axis=1), True]
+    starts: list[int] = np.flatnonzero(borders).tolist()
     for begin, end in pairwise(starts):
         family = order[begin:end]
         if len(family) < 2 or items.linked[family[0]]:
