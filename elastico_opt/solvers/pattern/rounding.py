@@ -19,22 +19,16 @@ _WHOLE = 1e-6
 COLUMNS, SECONDS = 6_000, 3.0
 #: Most columns of a form that is solved without fixing any, and the seconds for it.
 RESTRICTED, RESTRICTED_SECONDS = 20_000, 8.0
-#: Neighbourhoods tried in a row without success; fewest columns worth a try; seconds in all.
-FAILURES, FEWEST, SEARCH_SECONDS = 6, 1_500, 8.0
 
 
 class Rounding:
-    """Rounds LP points of one form and improves integer ones by neighbourhood search."""
+    """Rounds LP points of one form, or solves it over its best columns alone."""
 
     def __init__(self, form: MatrixForm, stage: Stage, limits: Limits) -> None:
         self.form, self.stage, self.limits = form, stage, limits
         self._random = np.random.default_rng(limits.seed)
         self._using = form.rows.copy()
         self._using.data = np.maximum(self._using.data, 0.0)
-
-    def value(self, vector: Floats) -> float:
-        """Return the value of a point in the present stage."""
-        return float(self.form.objectives[self.stage.index] @ vector)
 
     def round(self, point: Floats, reduced: Floats) -> Floats | None:
         """Keep the whole part of an LP point and solve for the rest; None when that fails."""
@@ -45,26 +39,6 @@ class Rounding:
         if self.form.n_columns > RESTRICTED:
             return None
         return self._complete(np.zeros(self.form.n_columns), reduced, start, RESTRICTED_SECONDS)
-
-    def improve(self, vector: Floats, reduced: Floats, enough: float) -> Floats:
-        """Free random parts of an integer point and solve for them, until nothing gains.
-
-        Stops once the value reaches `enough`.
-        """
-        ends = min(self.limits.deadline, time.monotonic() + SEARCH_SECONDS)
-        size, failures = 60, 0
-        while failures < FAILURES and time.monotonic() < ends and self.value(vector) < enough:
-            used = np.flatnonzero(vector > 0.5)
-            kept = vector.copy()
-            kept[self._random.choice(used, min(size, len(used)), replace=False)] = 0.0
-            if len(self._columns(kept, reduced)[0]) < FEWEST and size < len(used):
-                size *= 2
-                continue
-            found = self._complete(kept, reduced)
-            gained = found is not None and self.value(found) > self.value(vector) + 1e-9
-            failures = 0 if gained else failures + 1
-            vector = found if gained and found is not None else vector
-        return vector
 
     def _columns(self, fixed: Floats, reduced: Floats, most: int = COLUMNS) -> tuple[Ints, Floats]:
         """Return the columns that still fit beside a fixed part, and what the rows have left.

@@ -206,11 +206,13 @@ class _Run:
             self._event("rounding")
             if tightening.exhausted:
                 break
-        if self._needed(index, self._bound(index)) > GROWTH * slack and self.search:
+        if not len(tightening.reduced) or not self.search:
+            return
+        if self._needed(index, self._bound(index)) > GROWTH * slack:
             found = rounding.restricted(point, tightening.reduced)
             if found is not None:
                 self._offer(index, master.patterns, found)
-        if self._needed(index, self._bound(index)) > GROWTH * slack and self.search:
+        if self._needed(index, self._bound(index)) > GROWTH * slack:
             self._search_nodes(index, slack)
 
     def _search_nodes(self, index: int, slack: float) -> None:
