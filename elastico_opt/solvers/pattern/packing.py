@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MOST_PAIRS = 200_000
 #: Values are counted in this share of the largest.
 _GRAIN = 1e-7
-_SECONDS = 10.0
+#: CP-SAT's own measure of work, about seconds.
+_EFFORT = 10.0
 
 
 def pack_nodes(layout: Layout, chosen: Selection, stage: int, limits: Limits) -> Seats | None:
@@ -185,7 +186,9 @@ class _Packing:
         # its own handler of Ctrl-C aborts the process when the signal meets another thread
         self.solver.parameters.catch_sigint_signal = False
         self.solver.parameters.random_seed = limits.seed % 2**31
-        self.solver.parameters.max_time_in_seconds = min(_SECONDS, limits.remaining())
+        # of the two only the first is the same on every run
+        self.solver.parameters.max_deterministic_time = _EFFORT
+        self.solver.parameters.max_time_in_seconds = limits.remaining()
         status = self.solver.solve(self.model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
