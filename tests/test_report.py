@@ -20,6 +20,12 @@ from elastico_opt.result import (
 )
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parallel test runs tell their workers the width of the terminal."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def text(width: int | None = None, **changes: Any) -> str:
     fields: dict[str, Any] = {
         "status": Status.FEASIBLE, "stop": "time_limit", "objective": 1.5, "bound": None,
