@@ -63,6 +63,30 @@ def snapshot_data(**dials: Any) -> SearchStrategy[Json]:
 
 
 @st.composite
+def twins(draw: DrawFn, **dials: Any) -> Snapshot:
+    """Snapshots in which jobs and nodes come several times: what grouping is for.
+
+    At most five jobs and about four devices. Copies of a running job do not run.
+    """
+    data = draw(snapshot_data(**dials))
+    jobs: list[Json] = []
+    nodes: list[Json] = []
+    gpus = 0
+    for job in data["jobs"]:
+        for profile in job["profiles"]:
+            profile.setdefault("workload", f"{job['name']}/{profile['name']}")
+        waiting = {k: job[k] for k in job if k not in ("current", "movable", "preemptible")}
+        for copy in range(draw(st.sampled_from([1, 2, 3]))):
+            jobs.append({**(waiting if copy else job), "name": f"{job['name']}.{copy}"})
+    for node in data["nodes"]:
+        for copy in range(draw(st.sampled_from([1, 2]))):
+            gpus += len(_device_names(node))
+            if gpus <= 4 or not copy:
+                nodes.append({**node, "name": f"{node['name']}.{copy}" if copy else node["name"]})
+    return parse_snapshot({**data, "jobs": jobs[:5], "nodes": nodes})
+
+
+@st.composite
 def _snapshot(draw: DrawFn, dials: Dials) -> Json:
     units = {r: draw(st.sampled_from(UNITS)) for r in ("memory", "sm", "cpu")}
     named = [] if dials.crowded else draw(st.sampled_from([["memory"], ["memory", "sm"], []]))

@@ -18,7 +18,7 @@ from brute_force import Answer, brute_force
 from build import gang, job, node, profile, snapshot
 from hypothesis import currently_in_test_context, given, settings, strategies as st
 from pyomo.common.errors import InfeasibleConstraintException
-from strategies import snapshots
+from strategies import snapshots, twins
 
 from elastico_opt import (
     Assignment,
@@ -52,6 +52,12 @@ FAMILIES = {
     "running jobs": snapshots(gangs=False, host=False, tiers=False),
     "running gangs": snapshots(max_jobs=3, tiers=False),
     "tiers": snapshots(host=False, limits=False, running=False, max_residents=(1, 2)),
+    "equal jobs and nodes": twins(
+        max_jobs=2, max_devices=2, max_nodes=2, max_profiles=2, tiers=False, interference=False
+    ),
+    "throughput, many residents": snapshots(
+        **_PLAIN | {"running": True}, coupling="throughput", max_devices=2, max_residents=(3, None)
+    ),
 }
 
 

@@ -8,9 +8,9 @@ import pytest
 from brute_force import brute_force
 from hypothesis import given, settings, strategies as st
 from small import snapshot
-from strategies import snapshot_data, snapshots
+from strategies import snapshots, twins
 
-from elastico_opt import Snapshot, parse_snapshot, solve, verify
+from elastico_opt import Snapshot, solve, verify
 from elastico_opt.instances.generate import generate
 from elastico_opt.plan import running_plan
 from elastico_opt.program import compile_program
@@ -135,26 +135,6 @@ def test_running_gangs_stay_or_move_exactly(given: Snapshot) -> None:
 def test_throughput_coupling_with_any_number_of_residents(given: Snapshot) -> None:
     """Not linear in the slowdown, so that the joint form must refuse it: here it is exact."""
     check(given)
-
-
-@st.composite
-def twins(draw: st.DrawFn, **dials: object) -> Snapshot:
-    """A snapshot in which jobs and nodes come several times: what grouping is for."""
-    data = draw(snapshot_data(**dials))
-    jobs, nodes, gpus = [], [], 0
-    for job in data["jobs"]:
-        for one in job["profiles"]:
-            one.setdefault("workload", f"{job['name']}/{one['name']}")
-        for copy in range(draw(st.sampled_from([1, 2, 3]))):
-            lone = {k: job[k] for k in job if k not in ("current", "movable", "preemptible")}
-            jobs.append({**(lone if copy else job), "name": f"{job['name']}.{copy}"})
-    for node in data["nodes"]:
-        for copy in range(draw(st.sampled_from([1, 2]))):
-            own = node.get("gpus", 0)
-            gpus += own if isinstance(own, int) else len(own)
-            if gpus <= 4 or not nodes:
-                nodes.append({**node, "name": f"{node['name']}.{copy}" if copy else node["name"]})
-    return parse_snapshot({**data, "jobs": jobs[:5], "nodes": nodes})
 
 
 @pytest.mark.parametrize("gangs", [False, True])
