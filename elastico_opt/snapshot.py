@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -70,7 +71,19 @@ def _optional(parse: Any) -> Any:
 _PLAIN = PlainSerializer(lambda value: None if value is None else plain_number(value))
 _QUANTITY_OR_NULL = WithJsonSchema({"anyOf": [*_QUANTITY_SCHEMA["anyOf"], {"type": "null"}]})
 
-Name = Annotated[StrictStr, Field(min_length=1)]
+
+def _not_empty(value: str) -> str:
+    if not value:
+        raise ValueError("must not be empty")
+    return value
+
+
+# Not Field(min_length=1): that cannot count half a surrogate pair, which JSON may hold.
+Name = Annotated[
+    StrictStr,
+    AfterValidator(_not_empty),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
 Quantity = Annotated[
     Fraction, PlainValidator(parse_quantity), _PLAIN, WithJsonSchema(_QUANTITY_SCHEMA)
 ]
