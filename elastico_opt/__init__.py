@@ -9,17 +9,34 @@ __version__ = "0.1.0"
 
 #: Public name -> module; imported on first use, so that `import elastico_opt` stays light.
 _EXPORTS = {
-    "Snapshot": "snapshot", "GpuType": "snapshot", "Gpu": "snapshot", "Node": "snapshot",
-    "Job": "snapshot", "Profile": "snapshot", "Task": "snapshot", "Policy": "snapshot",
-    "Interference": "snapshot", "PairSlowdown": "snapshot", "Current": "snapshot",
+    "Snapshot": "snapshot",
+    "GpuType": "snapshot",
+    "Gpu": "snapshot",
+    "Node": "snapshot",
+    "Job": "snapshot",
+    "Profile": "snapshot",
+    "Task": "snapshot",
+    "Policy": "snapshot",
+    "Interference": "snapshot",
+    "PairSlowdown": "snapshot",
+    "Current": "snapshot",
     "PlacedTask": "snapshot",
-    "read_snapshot": "reading", "parse_snapshot": "reading", "snapshot_json": "reading",
-    "InputError": "errors", "UnsupportedError": "errors", "VerificationError": "errors",
+    "read_snapshot": "reading",
+    "parse_snapshot": "reading",
+    "snapshot_json": "reading",
+    "InputError": "errors",
+    "UnsupportedError": "errors",
+    "VerificationError": "errors",
     "ElasticoError": "errors",
-    "Plan": "plan", "Assignment": "plan", "TaskPlacement": "plan",
-    "Program": "program", "compile_program": "program",
-    "verify": "verification", "evaluate": "verification",
-    "Result": "result", "solve": "api",
+    "Plan": "plan",
+    "Assignment": "plan",
+    "TaskPlacement": "plan",
+    "Program": "program",
+    "compile_program": "program",
+    "verify": "verification",
+    "evaluate": "verification",
+    "Result": "result",
+    "solve": "api",
     "generate": "instances.generate",
 }
 
@@ -32,7 +49,11 @@ if TYPE_CHECKING:
         VerificationError as VerificationError,
     )
     from elastico_opt.instances.generate import generate as generate
-    from elastico_opt.plan import Assignment as Assignment, Plan as Plan, TaskPlacement as TaskPlacement
+    from elastico_opt.plan import (
+        Assignment as Assignment,
+        Plan as Plan,
+        TaskPlacement as TaskPlacement,
+    )
     from elastico_opt.program import Program as Program, compile_program as compile_program
     from elastico_opt.reading import (
         parse_snapshot as parse_snapshot,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from elastico_opt.snapshot import Current, Job, Node, Snapshot
@@ -93,22 +93,6 @@ def running_plan(snapshot: Snapshot) -> Plan:
             job.name: current_assignment(job.current, nodes)
             for job in snapshot.jobs
             if job.current is not None
-        }
-    )
-
-
-def plan_from_placements(placements: list[dict[str, Any]]) -> Plan:
-    """Read the ``placements`` list of a result back into a plan."""
-    return Plan(
-        {
-            row["job"]: Assignment(
-                row["profile"],
-                tuple(
-                    TaskPlacement(task["node"], tuple(str(gpu) for gpu in task["gpus"]))
-                    for task in row["tasks"]
-                ),
-            )
-            for row in placements
         }
     )
 

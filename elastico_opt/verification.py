@@ -7,7 +7,7 @@ from the formulations or the solvers, and shares no coefficient with them.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -65,19 +65,21 @@ class Evaluation:
     jobs: Mapping[str, JobValue]
 
 
+#: Relative error granted to figures that were printed and read back; and to a bound.
+_ROUNDING, _CLOSE = 1e-9, 1e-6
 TERMS = ("throughput", "interference", "switching", "migration", "eviction")
 
 
 def verify(snapshot: Snapshot, plan: object) -> None:
-    """Check a plan (or a result's plan) against the snapshot, exactly.
+    """Check a plan against the snapshot, exactly; of a result its claims as well.
 
     Raises
     ------
     VerificationError
         With every violation, one line each.
     """
-    violations = list(_Checker(snapshot, _plan_of(plan)).violations())
-    if violations:
+    checker = _Checker(snapshot, _plan_of(plan))
+    if violations := list(checker.violations()) or _false_claims(plan, checker):
         raise VerificationError(violations)
 
 
@@ -101,6 +103,32 @@ def check(snapshot: Snapshot, plan: object) -> Evaluation:
     if violations := list(checker.violations()):
         raise VerificationError(violations)
     return checker.evaluation()
+
+
+def _false_claims(result: object, checker: _Checker) -> list[str]:
+    """Name the figures of a result that its own plan does not bear out."""
+    placements = getattr(result, "placements", None)
+    if placements is None:
+        return []
+    values, claims = checker.evaluation(), []
+    names = Counter(placement.job for placement in placements)
+    claims += [f"job '{name}' is placed {n} times" for name, n in names.items() if n > 1]
+    stated = [("objective", getattr(result, "objective", None), values.objective)]
+    for placement in placements:
+        true = values.jobs[placement.job]
+        where = f"job '{placement.job}': "
+        stated += [
+            (where + "value", placement.value, true.value),
+            (where + "throughput", placement.throughput, true.throughput),
+            (where + "slowdown", placement.slowdown, true.slowdown),
+        ]
+    for what, claimed, true_value in stated:
+        if claimed is None or abs(claimed - true_value) > _ROUNDING * max(1.0, abs(true_value)):
+            claims.append(f"{what} is {true_value:.12g}, claimed is {claimed}")
+    bound = getattr(result, "bound", None)
+    if bound is not None and bound < values.objective - _CLOSE * max(1.0, abs(values.objective)):
+        claims.append(f"bound {bound} is below the objective {values.objective:.12g}")
+    return claims
 
 
 def _plan_of(plan: object) -> Plan:

@@ -11,7 +11,6 @@ from elastico_opt.plan import (
     device_ids,
     device_label,
     eligible,
-    plan_from_placements,
     running_plan,
 )
 from elastico_opt.snapshot import Current, Job, Node
@@ -80,18 +79,6 @@ def test_the_running_plan_keeps_everything_as_it_is() -> None:
     held = {"profile": "p", "tasks": [{"node": "n1", "gpus": [0]}]}
     found = snapshot([node()], [job("r", current=held), job("waits")])
     assert dict(running_plan(found)) == {"r": Assignment("p", (TaskPlacement("n1", ("0",)),))}
-
-
-def test_placements_of_a_result_read_back() -> None:
-    """Indices and ids of the result's JSON become device ids again."""
-    cpu = {"node": "n1", "gpus": []}
-    rows = [
-        {"job": "x", "profile": "p", "tasks": [{"node": "n1", "gpus": [0, 2]}]},
-        {"job": "y", "profile": "q", "tasks": [{"node": "n2", "gpus": ["a"]}, cpu]},
-    ]
-    plan = plan_from_placements(rows)
-    assert plan["x"].tasks == (TaskPlacement("n1", ("0", "2")),)
-    assert plan["y"].tasks == (TaskPlacement("n2", ("a",)), TaskPlacement("n1"))
 
 
 def test_a_plan_is_a_mapping() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import jsonschema
 import pytest
 from small import snapshot
 
-from elastico_opt import InputError, Result, verify
+from elastico_opt import InputError, Result, VerificationError, verify
 from elastico_opt.result import (
     Infeasibility,
     JobPlacement,
@@ -68,7 +69,14 @@ def test_the_plan_is_what_the_placements_say() -> None:
     plan = full().plan
     assert plan is not None
     assert plan["a"].devices() == {("n", "0"), ("n", "1"), ("m", "G")}
-    verify(cluster, full())
+    with pytest.raises(VerificationError, match=r"objective is 1, claimed is 0\.5"):
+        verify(cluster, full())
+    held = replace(full().placements[0], throughput=1.0, value=1.0)
+    verify(cluster, full(objective=1.0, placements=(held,)))
+    with pytest.raises(VerificationError, match="placed 2 times"):
+        verify(cluster, full(objective=1.0, placements=(held, held)))
+    with pytest.raises(VerificationError, match=r"bound 0\.5 is below"):
+        verify(cluster, full(objective=1.0, bound=0.5, placements=(held,)))
 
 
 def test_without_a_plan_there_is_no_plan() -> None:

@@ -12,10 +12,10 @@ import numpy as np
 from elastico_opt.collector import paused_collector
 from elastico_opt.errors import InputError, UnsupportedError
 from elastico_opt.plan import current_assignment, device_ids, eligible
-from elastico_opt.program.arrays import NEVER, UNLIMITED, Home, Program
+from elastico_opt.program.arrays import UNLIMITED, Home, Program
+from elastico_opt.program.slowdowns import slowdown_arrays
 from elastico_opt.snapshot import Job, Profile, Snapshot, Task
 from elastico_opt.units import common_quantum
-from elastico_opt.verification import SlowdownTable, slowdown_limit, top_rate, workload_key
 
 #: Integers up to here are exact in the floating-point arithmetic of linear solvers.
 _EXACT = 2**53
@@ -188,7 +188,7 @@ def _options(
     host: list[list[int]] = []
     normalised = snapshot.policy.objective == "normalised"
     for j, job in enumerate(snapshot.jobs):
-        top = top_rate(snapshot, job) if normalised else Fraction(1)
+        top = _top_rate(job) if normalised else Fraction(1)
         for c, profile in enumerate(job.profiles):
             tasks = all_tasks[j][c]
             if not job.movable and not _can_stay(homes[j], tasks):
@@ -230,7 +230,7 @@ def _options(
         "group_demand": _table(demand, len(quanta.device_names)),
         "group_host": _table(host, len(quanta.host_names)),
         "group_start": _ints(group_start),
-        **_slowdowns(snapshot, chosen),
+        **slowdown_arrays(snapshot, chosen),
     }
 
 
@@ -240,6 +240,15 @@ def _reward(weight: Fraction, rate: Fraction, top: Fraction) -> float:
     return above / (weight.denominator * rate.denominator * top.numerator)
 
 
+def _top_rate(job: Job) -> Fraction:
+    """Return the job's highest throughput over profiles and GPU types, which counts as 1."""
+    rates = [Fraction(0)]
+    for profile in job.profiles:
+        per_type = profile.throughput
+        rates += per_type.values() if isinstance(per_type, dict) else [per_type]
+    return max(rates) or Fraction(1)
+
+
 def _can_stay(home: Home | None, tasks: Sequence[Task]) -> bool:
     """Whether a profile's tasks could sit where an immovable running job is."""
     return home is None or (
@@ -247,57 +256,6 @@ def _can_stay(home: Home | None, tasks: Sequence[Task]) -> bool:
         and sum(task.count * task.gpus for task in tasks) == len(home.devices)
         and sum(task.count for task in tasks if not task.gpus) == len(home.cpu_nodes)
     )
-
-
-def _slowdowns(snapshot: Snapshot, chosen: Sequence[tuple[Job, Profile]]) -> dict[str, Any]:
-    """Excess slowdowns as integers: workloads without any row share the last index."""
-    table = SlowdownTable(snapshot)
-    rows = snapshot.interference.table if snapshot.interference else ()
-    listed = {key for row in rows for key in (row.a, row.b)}
-    keys = [workload_key(job, profile) for job, profile in chosen]
-    index = {key: v for v, key in enumerate(sorted(listed.intersection(keys)))}
-    names: list[str | None] = [*index, None]
-    other = len(index)
-    default = (
-        table.lookup("", "")
-        if "" not in listed
-        else (snapshot.interference.default if snapshot.interference else Fraction(1))
-    )
-    limits = [slowdown_limit(snapshot, job) for job in snapshot.jobs]
-    pairs = {
-        (index[a], index[b]): s
-        for row in rows
-        for a, b, s in ((row.a, row.b, row.slowdown[0]), (row.b, row.a, row.slowdown[1]))
-        if a in index and b in index
-    }
-    quantum = common_quantum(s - 1 for s in [*pairs.values(), default] if s is not None and s > 1)
-    excess = np.full((len(names), len(names)), _excess(default, quantum), dtype=np.int64)
-    for (a, b), slowdown in pairs.items():
-        excess[a, b] = _excess(slowdown, quantum)
-    present = _ints(index.get(key, other) for key in keys)
-    n_present = len(np.unique(present))
-    measured = sum(1 for a, b in pairs if a <= b)
-    possible = n_present * (n_present + 1) // 2
-    return {
-        "option_workload": present,
-        "excess": excess,
-        "excess_unit": float(quantum),
-        "job_limit": _ints(
-            UNLIMITED if limit is None else min((limit - 1) // quantum, 2**62) for limit in limits
-        ),
-        "missing_pairs": possible - measured if snapshot.interference is not None else 0,
-    }
-
-
-def _excess(slowdown: Fraction | None, quantum: Fraction) -> int:
-    if slowdown is None:
-        return NEVER
-    whole = _whole(slowdown - 1, quantum)
-    if whole > _EXACT:
-        raise InputError(
-            "interference: slowdowns need more than 53 bits: write them with fewer digits"
-        )
-    return whole
 
 
 def _homes(snapshot: Snapshot) -> tuple[tuple[Home | None, ...], list[str]]:

@@ -150,7 +150,7 @@ class CpsatEngine:
         if stop is Stop.PROVED and bound is not None:
             value = self.form.value(tier, vector)
             if not settled(value, bound, 0.0):
-                stop = Stop.GAP_LIMIT
+                stop = Stop.GAP_LIMIT if self.limits.gap > 0 else Stop.CONVERGED
                 if self.limits.gap == 0:
                     detail = f"values rounded to {1 / self.whole.steps[tier]:.1g} hide the rest"
         return TierAnswer(vector, bound, stop, detail, statistics)

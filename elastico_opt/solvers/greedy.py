@@ -41,7 +41,7 @@ class GreedySolver:
     })  # fmt: skip
 
     def available(self) -> bool:
-        """Return True: nothing beyond NumPy is needed."""
+        """Return True: what it needs is always installed."""
         return True
 
     def solve(

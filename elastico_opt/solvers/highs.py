@@ -92,7 +92,7 @@ class HighsEngine:
             if not broken:
                 stop = answer.stop
                 if stop is Stop.PROVED and not settled(form.value(tier, vector), bound, 0.0):
-                    stop = Stop.GAP_LIMIT
+                    stop = Stop.GAP_LIMIT if self.limits.gap > 0 else Stop.CONVERGED
                 return TierAnswer(vector, proved, stop, answer.detail, answer.statistics)
             self.covers += covers
             if stopped := self.limits.reached():

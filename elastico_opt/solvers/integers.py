@@ -165,6 +165,12 @@ def _name(form: MatrixForm, r: int) -> str:
 
 def _check_headroom(form: MatrixForm, whole: WholeForm) -> None:
     upper: Ints = np.array(whole.upper, dtype=object)
+    for columns, amounts in whole.objectives:
+        if sum(abs(a) * upper[i] for i, a in zip(columns, amounts, strict=True)) >= HEADROOM:
+            raise UnsupportedError(
+                "the objective needs more than 62 bits: scale the weights down, or use "
+                "--solver highs"
+            )
     for r, (columns, amounts, _, _) in enumerate(whole.rows):
         if sum(abs(a) * upper[i] for i, a in zip(columns, amounts, strict=True)) >= HEADROOM:
             raise UnsupportedError(

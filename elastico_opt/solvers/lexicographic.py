@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from elastico_opt.formulations.joint import build
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 MOST_NONZEROS = 10_000_000
 #: Seconds that building takes per nonzero, measured.
 BUILD_SECONDS = 1e-5
+
+#: Stops after which the next tier is solved.
+_GOES_ON = (Stop.PROVED, Stop.GAP_LIMIT, Stop.CONVERGED)
 
 #: Called by an engine with the objective and bound of the tier it works on.
 Report = Callable[[float | None, float | None], None]
@@ -56,6 +59,8 @@ class TierAnswer:
 
 class Engine(Protocol):
     """A back end that maximises one tier of a form while higher tiers keep their values."""
+
+    limits: Limits
 
     def solve(
         self, tier: int, floors: Sequence[tuple[int, float]], start: Floats | None, report: Report
@@ -140,16 +145,22 @@ class _Run:
         for tier in range(self.form.n_tiers):
             answer = self._tier(tier, bounds[tier])
             statistics[f"tier {tier}"] = answer.statistics
-            if answer.stop is Stop.INFEASIBLE and self.vector is None:
-                return Outcome(None, [None] * len(found), Stop.INFEASIBLE, statistics=statistics)
+            if answer.stop is Stop.INFEASIBLE:
+                if self.vector is None:
+                    nothing: list[float | None] = [None] * len(found)
+                    return Outcome(None, nothing, Stop.INFEASIBLE, statistics=statistics)
+                # A plan is held: the claim is wrong (floors met only within a tolerance).
+                stop, detail = Stop.ERROR, "the solver calls a tier infeasible that has a plan"
+                break
             if answer.bound is not None:
                 found[tier] = min(bounds[tier], answer.bound)
             if answer.stop is not Stop.PROVED:
                 stop, detail = answer.stop, answer.detail
-            if self.vector is None or answer.stop not in (Stop.PROVED, Stop.GAP_LIMIT):
+            if self.vector is None or answer.stop not in _GOES_ON:
                 break
             value = self.form.value(tier, self.vector)
-            found[tier] = max(value, found[tier] or value)
+            proved = found[tier]
+            found[tier] = value if proved is None else max(value, proved)
             self.floors.append((tier, value))
         plan = None if self.incumbent is None else self.places.program.to_plan(self.incumbent)
         return Outcome(plan, found, stop, detail, statistics=statistics)
@@ -166,10 +177,25 @@ class _Run:
             if self.on_event is not None:
                 self.on_event(Event(time.monotonic() - self.began, objective, bound, phase))
 
+        answer = self._ask(tier, report)
+        if answer.stop is Stop.GAP_LIMIT and not self._content(tier, answer):
+            # Back ends leave the constant out of the gap (what evictions cost): go on to a proof.
+            self.engine.limits = replace(self.limits, gap=0.0)
+            answer = self._ask(tier, report)
+            self.engine.limits = self.limits
+        return answer
+
+    def _ask(self, tier: int, report: Report) -> TierAnswer:
         answer = self.engine.solve(tier, tuple(self.floors), self.vector, report)
         if answer.vector is not None:
             self.offer(placements(self.places, lift(self.form, answer.vector)))
         return answer
+
+    def _content(self, tier: int, answer: TierAnswer) -> bool:
+        """Whether the incumbent is as near to the bound as the caller asked."""
+        if self.vector is None or answer.bound is None or self.limits.gap == 0:
+            return True
+        return settled(self.form.value(tier, self.vector), answer.bound, self.limits.gap)
 
 
 def settled(value: float, bound: float, gap: float) -> bool:

@@ -17,6 +17,7 @@ nothing and is never used as if it did.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,6 +112,8 @@ class _Run:
     ) -> None:
         self.search = search
         self.program, self.limits, self.on_event = program, limits, on_event
+        # Engines know nothing of the constant for evictions, which the gap counts.
+        self.exact = replace(limits, gap=0.0)
         self.began = time.monotonic()
         self.layout = Layout.build(program)
         self.pricer = Pricer(self.layout)
@@ -195,7 +198,7 @@ class _Run:
         patterns short that the proof needs.
         """
         tightening = Tightening(self.layout, master, self.limits)
-        rounding = Rounding(matrix_form(self.layout, master.patterns), stage, self.limits)
+        rounding = Rounding(matrix_form(self.layout, master.patterns), stage, self.exact)
         point: Floats | None = None
         slack = self._first_slack(self._bound(index))
         for _ in range(DIVES):
@@ -244,7 +247,7 @@ class _Run:
         """
         tightening = Tightening(self.layout, master, self.limits)
         form = matrix_form(self.layout, master.patterns)
-        rounding = Rounding(form, stage, self.limits)
+        rounding = Rounding(form, stage, self.exact)
         start: Floats | None = None
         stale = 0
         while stale < PATIENCE:
@@ -293,7 +296,7 @@ class _Run:
             lost = np.setdiff1d(np.flatnonzero(start[n:]), kept)
             start = np.concatenate([start[:n], start[n:][kept]]) if not len(lost) else None
         effort = None if start is None else 0.0  # the start is near the optimum: only prove
-        answer = HighsEngine(form, self.limits, effort).solve(
+        answer = HighsEngine(form, self.exact, effort).solve(
             index, stage.floor_pairs, start, lambda objective, bound: None
         )
         if answer.vector is not None:
@@ -342,7 +345,9 @@ class _Run:
         value, bound = self.incumbent.values[index], self._bound(index)
         if bound - value <= 0.9 * TOLERANCE * max(1.0, abs(value)):
             return Stop.PROVED
-        if bound - value <= self.limits.gap * max(abs(bound), abs(value)):
+        tier = index - int(self.layout.n_must > 0)
+        shift = float(self.layout.offset[tier]) if tier >= 0 else 0.0
+        if bound - value <= self.limits.gap * max(abs(bound + shift), abs(value + shift)):
             return Stop.GAP_LIMIT
         return None
 
