@@ -59,7 +59,7 @@ def draw(events: Sequence[Event], result: eo.Result) -> str:
         middle = x(i + 0.5)
         gap = 100 * (event.bound - event.objective) / event.bound
         parts.append(text(middle, HEIGHT - BOTTOM + 20, event.phase, "middle", 11))
-        parts.append(text(middle, HEIGHT - BOTTOM + 36, f"{gap:.2g} %", "middle", 11))
+        parts.append(text(middle, HEIGHT - BOTTOM + 36, shown(gap), "middle", 11))
     parts.append(text(LEFT, HEIGHT - 8, "gap after each step, in the order in which they ran"))
     for name, colour in (("bound", BOUND), ("objective", INCUMBENT)):
         parts.append(
@@ -69,8 +69,13 @@ def draw(events: Sequence[Event], result: eo.Result) -> str:
     best = "incumbent: the best checked plan"
     parts.append(text(x(0.1), y(events[0].objective) - 8, best, fill=INCUMBENT))
     title = f"{JOBS} jobs on {GPUS} GPUs: {result.status}, {result.objective:.5f}"
-    parts.append(text(WIDTH - RIGHT, TOP + 4, title, "end", 13))
+    parts.append(text(WIDTH - RIGHT, HEIGHT - 8, title, "end"))
     return frame(parts)
+
+
+def shown(gap: float) -> str:
+    """Return a gap in percent; what rounding leaves is nothing."""
+    return f"{gap:.2g} %" if gap > 1e-9 else "0 %"
 
 
 def ticks(low: float, high: float) -> list[float]:
