@@ -156,8 +156,9 @@ def _prices(console: Console, result: Result) -> None:
 def _notes(result: Result) -> Iterable[str]:
     yield from result.warnings
     if result.missing_pairs:
+        plural = "s" if result.missing_pairs > 1 else ""
         yield (
-            f"the interference table lacks {result.missing_pairs} pairs of workloads; "
+            f"the interference table lacks {result.missing_pairs} pair{plural} of workloads; "
             "the snapshot's default decided for them"
         )
 
