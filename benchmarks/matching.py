@@ -39,18 +39,20 @@ def pair_values(p: Program) -> Floats:
         best = np.maximum.reduceat(np.where(together, worth, -np.inf), starts)
         j = int(p.option_job[o])
         values[j] = np.maximum(values[j], best)
-    values = np.maximum(values, values.T)
-    np.fill_diagonal(values, 0.0)
-    return values
+    both: Floats = np.maximum(values, values.T)
+    np.fill_diagonal(both, 0.0)
+    return both
 
 
 def _losses(p: Program, o: int, suffers: Floats, causes: Floats) -> Floats:
     mine, theirs = suffers * p.excess_unit, causes * p.excess_unit
+    lost: Floats
     if p.throughput_coupling:
-        lost: Floats = p.option_reward[o] * mine / (1 + mine)
-        return lost + p.option_reward * theirs / (1 + theirs)
+        lost = p.option_reward[o] * mine / (1 + mine) + p.option_reward * theirs / (1 + theirs)
+        return lost
     weight = p.job_weight[p.option_job]
-    return p.penalty * (weight[o] * mine + weight * theirs)
+    lost = p.penalty * (weight[o] * mine + weight * theirs)
+    return lost
 
 
 def _check(p: Program) -> None:

@@ -42,6 +42,8 @@ def line(record: Record) -> str:
     parts = [f"{record['suite']}: {record['row']}", str(record.get("status", "done"))]
     if record.get("seconds") is not None:
         parts.append(f"{record['seconds']:.3f} s")
+    if record.get("before", {}).get("seconds"):
+        parts.append(f"{record['before']['seconds']:.3f} s before")
     if record.get("target"):
         parts.append(f"target {record['target']:g} s")
     for key in ("objective", "bound"):
