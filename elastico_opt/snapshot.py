@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -209,10 +209,19 @@ class Profile(_Model):
 
     def task_list(self) -> tuple[Task, ...]:
         """Return the tasks, the inline form written as a list of one."""
-        if self.tasks is not None:
-            return self.tasks
+        return self.inline_task if self.tasks is None else self.tasks
+
+    @cached_property
+    def inline_task(self) -> tuple[Task, ...]:
+        """The inline form as a list of one task."""
         given = {f: value for f in _INLINE if (value := getattr(self, f)) is not None}
         return (Task.model_construct(set(given), **{**_ONE_TASK, **given}),)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as pydantic does, without what was derived from the fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("inline_task", None)
+        return copied
 
     def workers(self) -> int:
         """Return the number of devices the profile takes (W)."""

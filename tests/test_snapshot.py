@@ -593,3 +593,11 @@ def test_decode_and_json_report_their_source() -> None:
     with pytest.raises(InputError, match=r"^pods\.json: line 2, column 1: not JSON"):
         parse_json("[1,\nx]", "pods.json")
     assert parse_json("[0.1, 1]", "x") == [Decimal("0.1"), 1]
+
+
+def test_a_copied_profile_does_not_keep_the_task_of_the_original() -> None:
+    original = Profile(name="p", gpus=1, throughput=1)
+    assert original.task_list()[0].gpus == 1
+    assert original.model_copy(update={"gpus": 2}).task_list()[0].gpus == 2
+    assert original.replace(gpus=3).task_list()[0].gpus == 3
+    assert original == Profile(name="p", gpus=1, throughput=1)
