@@ -105,6 +105,7 @@ _MAKERS: dict[str, Callable[[str], Snapshot]] = {
     "triples": lambda size: generate("triples", *_size(size)),
     "gangs": lambda size: generate("gangs", *_size(size), running="0.4"),
     "mixed": lambda size: generate("mixed", *_size(size)),
+    "flat": lambda size: generate("mixed", *_size(size), tiers=1),
     "matching": _matching,
     "openb": _openb,
 }

@@ -18,7 +18,7 @@ _CONTESTS: tuple[tuple[str, float, tuple[str, ...]], ...] = (
     ("lucidlike-10x4", 20.0, ("pattern", "greedy", "highs", "cpsat")),
     ("lucidlike-20x8", 20.0, ("pattern", "greedy", "highs", "cpsat")),
     ("lucid-200x64", 20.0, ("pattern", "greedy", "highs", "cpsat")),
-    ("mixed-40x16", 20.0, ("pattern", "greedy", "highs", "cpsat")),
+    ("flat-40x16", 20.0, ("pattern", "greedy", "highs", "cpsat")),
     ("gangs-200x64", 30.0, ("pattern", "greedy", "highs", "cpsat")),
 )
 
