@@ -8,7 +8,7 @@ from elastico_opt.errors import VerificationError
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.plan import Plan
 from elastico_opt.program import Placement, Program
-from elastico_opt.verification import evaluate, verify
+from elastico_opt.verification import Evaluation, check
 
 #: Stage values closer than this (relative) count as equal when plans are compared.
 _EQUAL = 1e-9
@@ -33,20 +33,19 @@ class Incumbent:
         self.values: tuple[float, ...] = ()
 
     def offer(self, placements: Mapping[int, Placement]) -> bool:
-        """Take a plan if it is feasible and better; leave out must-place jobs at your peril."""
+        """Take a plan if it is feasible and better than the one held; say whether it was."""
         plan = self.program.to_plan(placements)
         try:
-            verify(self.program.snapshot, plan)
+            values = self._values(check(self.program.snapshot, plan))
         except VerificationError:
             return False
-        values = self._values(plan)
         if self.plan is not None and not _better(values, self.values):
             return False
         self.plan, self.placements, self.values = plan, dict(placements), values
         return True
 
-    def _values(self, plan: Plan) -> tuple[float, ...]:
-        worth = evaluate(self.program.snapshot, plan).tiers
+    def _values(self, evaluation: Evaluation) -> tuple[float, ...]:
+        worth = evaluation.tiers
         tiers = tuple(
             worth[priority] - float(self.layout.offset[t])
             for t, priority in enumerate(self.program.priorities)
