@@ -48,6 +48,8 @@ class NodeSearch:
         `on_gain` is told every better plan and says whether to go on.
         """
         best = dict(placements)
+        if self.program.n_devices <= DEVICES:
+            return best  # the only sub-cluster is the cluster, which is being solved already
         ends = min(self.limits.deadline, time.monotonic() + seconds)
         failures = 0
         while (

@@ -63,7 +63,7 @@ def holds(bound: float, value: float, scale: float) -> bool:
 # ---- Lagrangian bounds -----------------------------------------------------------------------
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(ANY, st.data(), st.integers(0, 2**32))
 def test_any_duals_give_a_bound(given: Snapshot, draw: st.DataObject, seed: int) -> None:
     """Weak duality needs no optimal duals: random ones of the right sign bound every stage."""
@@ -86,7 +86,7 @@ def test_any_duals_give_a_bound(given: Snapshot, draw: st.DataObject, seed: int)
         assert holds(lagrangian_bound(layout, stage, duals, priced.excess), value, scale)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(ANY, st.data())
 def test_every_round_of_the_generation_gives_a_bound(given: Snapshot, draw: st.DataObject) -> None:
     """Recorded as they are computed, with the floors that earlier stages must keep."""
@@ -188,7 +188,7 @@ def test_enumeration_lists_all_patterns_that_a_better_plan_can_use(
 # ---- cuts ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(ANY, st.data())
 def test_the_bound_after_cuts_holds(given: Snapshot, draw: st.DataObject) -> None:
     """Cuts tighten the LP over all patterns, never below the integer optimum."""
@@ -216,7 +216,7 @@ def cut_rows(layout: Layout, patterns: Patterns) -> tuple[sparse.csc_matrix, Any
     return matrix[rows], layout.row_upper[rows]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(ANY, st.data(), st.integers(0, 2**32))
 def test_no_plan_violates_an_odd_set_cut(given: Snapshot, draw: st.DataObject, seed: int) -> None:
     """Of any set of rows, not only of violated ones: the rounding argument holds for all."""

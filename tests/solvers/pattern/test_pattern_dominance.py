@@ -39,7 +39,7 @@ def optimum(layout: Layout, patterns: Patterns, stage: int, floors: list[float])
     return None if answer.vector is None else form.value(stage, answer.vector)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(snapshots(), st.booleans())
 def test_the_optimum_is_the_same_with_and_without(given: Snapshot, split: bool) -> None:
     """Stage by stage, earlier ones kept: a pattern may be worth less now but more before."""
@@ -55,7 +55,7 @@ def test_the_optimum_is_the_same_with_and_without(given: Snapshot, split: bool) 
         floors.append(full - 1e-9 * max(1.0, abs(full)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     snapshots(
         gangs=False, host=False, eligibility=False, tiers=False, must_place=False, max_jobs=3,

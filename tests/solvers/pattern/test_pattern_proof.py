@@ -178,7 +178,7 @@ def check_events(events: list[Event]) -> None:
             assert event.objective <= event.bound + TOLERANCE * max(1.0, abs(event.bound))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(snapshots(), st.integers(0, 80))
 def test_an_interrupt_at_any_moment_leaves_what_is_held(given: Snapshot, moment: int) -> None:
     """Cancelled when the solver asks for the n-th time: a checked plan and a bound, or neither."""
@@ -239,7 +239,7 @@ def test_the_time_limit_holds_within_a_second(seconds: float) -> None:
 
 def test_events_of_a_whole_run_are_monotone() -> None:
     """From the first event on there is an incumbent; the last one says what the result says."""
-    given = generate("mixed", 14, 8, tiers=1)
+    given = generate("gangs", 12, 8, tiers=1)
     outcome, events = run(given, Limits())
     check_events(events)
     assert all(event.objective is not None for event in events)

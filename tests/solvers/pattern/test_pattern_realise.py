@@ -60,7 +60,7 @@ def check(layout: Layout, placements: dict[int, Placement]) -> list[float]:
     return [value - float(layout.offset[t]) for t, value in enumerate(tiers)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(snapshots(), st.integers(0, 2**32))
 def test_every_placement_holds(given: Snapshot, seed: int) -> None:
     """Whatever integer point is realised, pooled or split, no rule is broken."""
@@ -69,7 +69,7 @@ def test_every_placement_holds(given: Snapshot, seed: int) -> None:
         check(layout, realise(layout, chosen, 0, LIMITS))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(snapshots(tiers=False, must_place=False), st.integers(0, 2**32))
 def test_a_choice_on_split_nodes_is_realised_whole(given: Snapshot, seed: int) -> None:
     """Where nothing is aggregated the program's value is a plan's, but for uneven gangs."""

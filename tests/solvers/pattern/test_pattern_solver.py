@@ -118,14 +118,14 @@ def test_must_place_jobs_are_placed_at_a_loss() -> None:
     assert (result.status, result.objective) == ("optimal", pytest.approx(0.1))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(snapshots(max_jobs=3, eligibility=True, tiers=False, interference=False))
 def test_running_gangs_stay_or_move_exactly(given: Snapshot) -> None:
     """Homes, cordons, CPU tasks and tasks of several GPUs, without interference: always proved."""
     check(given)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(
     snapshots(
         gangs=False, host=False, tiers=False, coupling="throughput", max_residents=(3, None),
@@ -138,7 +138,7 @@ def test_throughput_coupling_with_any_number_of_residents(given: Snapshot) -> No
 
 
 @pytest.mark.parametrize("gangs", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(draws=st.data())
 def test_equal_jobs_and_nodes(gangs: bool, draws: st.DataObject) -> None:
     """Classes with several jobs and pools of several nodes: same answers as one by one."""
