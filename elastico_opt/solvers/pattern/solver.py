@@ -209,7 +209,7 @@ class _Run:
             self._event("rounding")
             if tightening.exhausted:
                 break
-        if not len(tightening.reduced) or not self.search:
+        if not len(tightening.reduced) or not self.search or not self._loose():
             return
         if self._needed(index, self._bound(index)) > GROWTH * slack:
             found = rounding.restricted(point, tightening.reduced)
@@ -217,6 +217,10 @@ class _Run:
                 self._offer(index, master.patterns, found)
         if self._needed(index, self._bound(index)) > GROWTH * slack:
             self._search_nodes(index, slack)
+
+    def _loose(self) -> bool:
+        """Whether cuts alone may leave a gap: nodes tie devices, or three may share one."""
+        return self.layout.node_coupled or any(place.slots > 2 for place in self.pricer.places)
 
     def _search_nodes(self, index: int, slack: float) -> None:
         """Improve the incumbent sub-cluster by sub-cluster, until the gap is small."""
