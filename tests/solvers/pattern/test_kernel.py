@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.optimize import linprog
 
-from elastico_opt.solvers.pattern.kernel import NEVER, search
+from elastico_opt.solvers.pattern.kernel import NEVER, search, shadow_prices
 
 HUGE = 10**9
 Found = dict[tuple[int, ...], float]
@@ -248,3 +249,28 @@ def test_slowdowns_of_three_residents_add_up(limit: int, most: int) -> None:
         throughput=False, slots=3, shadow=[], slot_price=0.0,
     )  # fmt: skip
     assert max(map(len, run(case).found)) == most
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shadow_prices_are_near_the_duals_of_the_lp(seed: int) -> None:
+    """Any prices bound; these should bound about as well as the knapsack's own LP.
+
+    The LP picks items fractionally: one of each class, as often as it has jobs, within the
+    capacity and the slots.
+    """
+    rng = np.random.default_rng(seed)
+    n, resources = 120, seed % 3 + 1
+    slots = int(rng.integers(4, 40))
+    base, demand = rng.random(n) * 2 - 0.3, rng.integers(0, 20, (n, resources))
+    owner, copies = np.arange(n) // 2, rng.integers(1, 3, n // 2)
+    capacity = rng.integers(60, 120, resources)
+    shadow, slot_price = shadow_prices(base, demand, owner, copies, capacity, slots, 100)
+    assert (shadow >= 0).all()
+    assert slot_price >= 0
+    profit = np.zeros(n // 2)
+    np.maximum.at(profit, owner, base - demand @ shadow - slot_price)
+    bound = shadow @ capacity + slot_price * slots + copies @ profit
+    member = (owner == np.arange(n // 2)[:, None]).astype(float)
+    rows = np.vstack([demand.T, np.ones(n), member])
+    lp = linprog(-base, A_ub=rows, b_ub=np.concatenate([capacity, [slots], copies]))
+    assert -lp.fun - 1e-9 <= bound <= -lp.fun * 1.03
