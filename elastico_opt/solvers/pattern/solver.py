@@ -38,6 +38,7 @@ from elastico_opt.solvers.base import (
 )
 from elastico_opt.solvers.greedy import first_fit
 from elastico_opt.solvers.highs import HighsEngine
+from elastico_opt.solvers.lexicographic import trivial_bounds
 from elastico_opt.solvers.pattern.encode import Encoder
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent
@@ -131,11 +132,16 @@ class _Run:
             if stop is not Stop.PROVED or self.incumbent.plan is None:
                 break
         shift = int(self.layout.n_must > 0)
+        offsets = [float(offset) for offset in self.layout.offset]
+        # A stage that was not reached still has the bound of every job alone at its best.
         tiers: list[float | None] = [
-            None if bound is None else bound + float(offset)
-            for bound, offset in zip(self.bounds[shift:], self.layout.offset, strict=False)
+            alone if bound is None else bound + offset
+            for bound, offset, alone in zip(
+                self.bounds[shift:], offsets, trivial_bounds(self.program), strict=True
+            )
         ]
-        tiers += [None] * (len(self.program.priorities) - len(tiers))
+        if stop is Stop.INFEASIBLE:
+            tiers = [None] * len(tiers)
         return Outcome(self.incumbent.plan, tiers, stop, statistics=self.statistics)
 
     # ---- one stage ---------------------------------------------------------------------
