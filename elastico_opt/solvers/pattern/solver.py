@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from elastico_opt.errors import VerificationError
 from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.plan import Plan
@@ -335,7 +336,16 @@ class _Run:
         bound = self.bounds[index]
         return np.inf if bound is None else bound
 
+    def _refute(self, index: int, bound: float) -> None:
+        """Raise when a bound on all plans lies below a plan: a bug must not be clamped away."""
+        if self.incumbent.plan is None:
+            return
+        value = self.incumbent.values[index]
+        if bound < value - TOLERANCE * max(1.0, abs(value)):
+            raise VerificationError([f"bound {bound} of stage {index} is below a plan's {value}"])
+
     def _lower(self, index: int, bound: float) -> None:
+        """Take a bound on all plans better than the incumbent."""
         if self.incumbent.plan is not None:
             bound = max(bound, self.incumbent.values[index])
         if bound < self._bound(index):
@@ -363,6 +373,7 @@ class _Run:
 
     def _note(self, index: int, generation: Generation) -> None:
         if generation.bound < np.inf:
+            self._refute(index, generation.bound)
             self._lower(index, generation.bound)
         self._event("columns")
 
