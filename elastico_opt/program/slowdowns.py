@@ -6,68 +6,102 @@ what it checks.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from elastico_opt.errors import InputError
 from elastico_opt.program.arrays import NEVER, UNLIMITED
-from elastico_opt.snapshot import Job, Profile, Snapshot
+from elastico_opt.program.quanta import EXACT
+from elastico_opt.snapshot import Interference, Job, Snapshot
 from elastico_opt.units import common_quantum
-
-#: Integers up to here are exact in the floating-point arithmetic of linear solvers.
-_EXACT = 2**53
 
 Pairs = dict[tuple[str, str], Fraction | None]
 
 
-def slowdown_arrays(snapshot: Snapshot, chosen: Sequence[tuple[Job, Profile]]) -> dict[str, Any]:
-    """Return excess slowdowns in quanta; workloads without any row share the last index.
+class Slowdowns:
+    """Excess slowdowns in quanta of the workloads that are listed with each other.
 
-    Parameters
+    Workloads without any row share the last index.
+
+    Attributes
     ----------
-    snapshot : Snapshot
-    chosen : sequence of (Job, Profile)
-        Per option of the program.
+    excess : (V, V)
+        What the row's workload suffers beside the column's, or NEVER.
+    quantum : Fraction
+        One unit of `excess`.
     """
-    keys = [_key(job, profile) for job, profile in chosen]
-    pairs, default = _pairs(snapshot, frozenset(keys))
-    index = {key: v for v, key in enumerate(sorted({key for pair in pairs for key in pair}))}
-    other = len(index)
-    known = [*pairs.values(), default]
-    quantum = common_quantum(s - 1 for s in known if s is not None and s > 1)
-    excess = np.full((other + 1, other + 1), _excess(default, quantum), dtype=np.int64)
-    for (victim, beside), slowdown in pairs.items():
-        excess[index[victim], index[beside]] = _excess(slowdown, quantum)
-    return {
-        "option_workload": np.array([index.get(key, other) for key in keys], dtype=np.int64),
-        "excess": excess,
-        "excess_unit": float(quantum),
-        "job_limit": np.array([_limit(snapshot, job, quantum) for job in snapshot.jobs], np.int64),
-        "missing_pairs": 0 if snapshot.interference is None else _missing(chosen, pairs),
-    }
+
+    def __init__(self, interference: Interference | None, used: Iterable[str]) -> None:
+        """Look at the rows of used workloads only: a table may list many more."""
+        self.interference, self.used = interference, frozenset(used)
+        pairs, default = self._pairs()
+        self._index = {k: v for v, k in enumerate(sorted({key for pair in pairs for key in pair}))}
+        self.other = len(self._index)
+        known = [*pairs.values(), default]
+        self.quantum = common_quantum({s - 1 for s in known if s is not None and s > 1})
+        shape = (self.other + 1, self.other + 1)
+        self.excess = np.full(shape, _excess(default, self.quantum), dtype=np.int64)
+        for (victim, beside), slowdown in pairs.items():
+            row, column = self._index[victim], self._index[beside]
+            self.excess[row, column] = _excess(slowdown, self.quantum)
+        once = [(self._index[a], self._index[b]) for a, b in pairs if a <= b]
+        self._listed = np.array(once, dtype=np.int64).reshape(-1, 2)
+
+    def covers(self, interference: Interference | None, used: Iterable[str]) -> bool:
+        """Whether the same table is asked for, and no workload that was left out."""
+        return interference is self.interference and self.used.issuperset(used)
+
+    def workloads(self, keys: Iterable[str]) -> list[int]:
+        """Return the index of each key."""
+        return [self._index.get(key, self.other) for key in keys]
+
+    def _pairs(self) -> tuple[Pairs, Fraction | None]:
+        """Return the listed slowdowns, (victim, beside), and that of any other pair."""
+        if self.interference is None:
+            return {}, Fraction(1)
+        pairs: Pairs = {}
+        for row in self.interference.table:
+            if row.a in self.used and row.b in self.used:
+                pairs[row.a, row.b] = row.slowdown[0]
+                pairs[row.b, row.a] = row.slowdown[1]
+        return pairs, self.interference.default
+
+    def missing(self, keys: Sequence[Sequence[str]]) -> int:
+        """Count pairs of workloads that two different jobs could bring together and no row names.
+
+        Parameters
+        ----------
+        keys : (J,) sequence of sequences
+            Workloads of each job.
+        """
+        if self.interference is None:
+            return 0
+        holders: dict[str, int] = {}
+        holder: dict[str, int] = {}
+        for j, mine in enumerate(keys):
+            for key in set(mine):
+                holders[key] = holders.get(key, 0) + 1
+                holder[key] = j
+        owners = [holder[key] for key, count in holders.items() if count == 1]
+        alone = np.bincount(np.array(owners, dtype=np.int64))
+        n = len(holders)
+        possible = n * (n - 1) // 2 - int((alone * (alone - 1) // 2).sum())
+        possible += sum(count > 1 for count in holders.values())
+        return possible - self._named(holders, holder)
+
+    def _named(self, holders: dict[str, int], holder: dict[str, int]) -> int:
+        """Count the listed pairs that two different jobs could bring together."""
+        counts = np.array([holders.get(key, 0) for key in self._index], dtype=np.int64)
+        whose = np.array([holder.get(key, -1) for key in self._index], dtype=np.int64)
+        a, b = self._listed[:, 0], self._listed[:, 1]
+        both = (counts[a] > 0) & (counts[b] > 0)
+        apart = (counts[a] > 1) | (counts[b] > 1) | (whose[a] != whose[b])
+        return int((both & apart).sum())
 
 
-def _key(job: Job, profile: Profile) -> str:
-    return f"{job.name}/{profile.name}" if profile.workload is None else profile.workload
-
-
-def _pairs(snapshot: Snapshot, used: frozenset[str]) -> tuple[Pairs, Fraction | None]:
-    """Return the listed slowdowns of used workloads, (victim, beside), and that of any other."""
-    if snapshot.interference is None:
-        return {}, Fraction(1)
-    pairs: Pairs = {}
-    for row in snapshot.interference.table:
-        if row.a in used and row.b in used:
-            pairs[row.a, row.b] = row.slowdown[0]
-            pairs[row.b, row.a] = row.slowdown[1]
-    return pairs, snapshot.interference.default
-
-
-def _limit(snapshot: Snapshot, job: Job, quantum: Fraction) -> int:
+def slowdown_limit(snapshot: Snapshot, job: Job, quantum: Fraction) -> int:
     """Return the largest excess a job tolerates, rounded down to quanta (which loses nothing)."""
     limits = [s for s in (job.max_slowdown, snapshot.policy.max_slowdown) if s is not None]
     return min((int((min(limits) - 1) // quantum)) if limits else int(UNLIMITED), int(UNLIMITED))
@@ -76,25 +110,10 @@ def _limit(snapshot: Snapshot, job: Job, quantum: Fraction) -> int:
 def _excess(slowdown: Fraction | None, quantum: Fraction) -> int:
     if slowdown is None:
         return NEVER
-    whole = (slowdown - 1) / quantum
-    if whole > _EXACT:
+    above = (slowdown.numerator - slowdown.denominator) * quantum.denominator
+    whole = above // (slowdown.denominator * quantum.numerator)
+    if whole > EXACT:
         raise InputError(
             "interference: slowdowns need more than 53 bits: write them with fewer digits"
         )
-    return int(whole)
-
-
-def _missing(chosen: Iterable[tuple[Job, Profile]], pairs: Pairs) -> int:
-    """Count pairs of workloads that two different jobs could bring together and no row names."""
-    holders: dict[str, set[str]] = defaultdict(set)
-    for job, profile in chosen:
-        holders[_key(job, profile)].add(job.name)
-    alone: dict[str, int] = defaultdict(int)  # per job, the workloads that only it has
-    for jobs in holders.values():
-        if len(jobs) == 1:
-            alone[next(iter(jobs))] += 1
-    n = len(holders)
-    possible = n * (n - 1) // 2 - sum(k * (k - 1) // 2 for k in alone.values())
-    possible += sum(len(jobs) > 1 for jobs in holders.values())
-    listed = sum(a <= b and len(holders[a] | holders[b]) > 1 for a, b in pairs)
-    return possible - listed
+    return whole
