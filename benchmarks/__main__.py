@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import baseline, core, pattern, report, rivals
+from benchmarks import baseline, core, pattern, priced, report, rivals
 from benchmarks.instances import RESULTS, MissingData, make_instance
 from benchmarks.machine import load_average, stamp
 
+_PARTS = (pattern, rivals, priced, core)
 _RECORDS = RESULTS / "records.jsonl"
 
 
@@ -39,7 +40,7 @@ def _options() -> argparse.Namespace:
         "limit; Ctrl-C keeps the rows that are finished. Records are appended to "
         f"{_RECORDS.relative_to(RESULTS.parents[1])}.",
     )
-    suites = (pattern.SUITE, rivals.SUITE, core.SUITE)
+    suites = tuple(part.SUITE for part in _PARTS)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(suites)} (all)")
     parser.add_argument("-k", action="append", default=[], metavar="TEXT", dest="texts",
                         help="only rows whose name holds TEXT; may be repeated")  # fmt: skip
@@ -64,7 +65,7 @@ def _options() -> argparse.Namespace:
 
 def _chosen(options: argparse.Namespace) -> list[Any]:
     rows: list[Any] = []
-    for part in (pattern, rivals, core):
+    for part in _PARTS:
         if not options.suites or part.SUITE in options.suites:
             rows += part.rows(options.threads)
     if options.baseline is not None:
@@ -92,7 +93,8 @@ def _measure(row: Any) -> dict[str, Any]:
     if isinstance(row, baseline.Comparison):
         return row.run()
     try:
-        make_instance(row.task["instance"])
+        if "instance" in row.task:
+            make_instance(row.task["instance"])
     except MissingData as missing:
         return {"suite": row.suite, "row": row.name, "status": "skipped", "error": str(missing)}
     found: dict[str, Any] = row.run()
@@ -109,9 +111,7 @@ def _latest() -> list[dict[str, Any]]:
         if record.get("status") != "skipped":
             found[record["suite"], record["row"]] = record
     order = {
-        (part.SUITE, row.name): place
-        for part in (pattern, rivals, core)
-        for place, row in enumerate(part.rows(1))
+        (part.SUITE, row.name): place for part in _PARTS for place, row in enumerate(part.rows(1))
     }
     return sorted(found.values(), key=lambda r: order.get((r["suite"], r["row"]), 0))
 

@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from statistics import median
 from typing import Any
 
@@ -36,8 +37,9 @@ def timed(action: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
 
 
 def solve(
-    instance: str, solver: str, time_limit: float, threads: int = 1, seed: int = 0
-) -> Numbers:
+    instance: str, solver: str, time_limit: float, threads: int = 1, seed: int = 0,
+    options: dict[str, Any] | None = None,
+) -> Numbers:  # fmt: skip
     """Read an instance, then compile, solve and check it: the last three are what is timed."""
     began = time.perf_counter()
     from benchmarks.instances import load
@@ -46,7 +48,7 @@ def solve(
     from elastico_opt.solvers.base import Event, Limits
     from elastico_opt.solvers.registry import get_solver
 
-    engine = get_solver(solver)
+    engine = get_solver(solver, **(options or {}))
     snapshot = load(instance)
     loading = time.perf_counter() - began
     events: list[Event] = []
@@ -175,8 +177,19 @@ def joint(instance: str) -> Numbers:
     }
 
 
+def _later(module: str, name: str) -> Callable[..., Numbers]:
+    """Return a task that lives in a module of its own, imported when it is asked for."""
+
+    def run(**task: Any) -> Numbers:
+        found: Numbers = getattr(import_module(f"benchmarks.{module}"), name)(**task)
+        return found
+
+    return run
+
+
 _TASKS: dict[str, Callable[..., Numbers]] = {
     "solve": solve, "matching": matching, "stages": stages, "joint": joint,
+    "epochs": _later("epochs", "epochs"), "quality": _later("quality", "quality"),
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import baseline, core, pattern, rivals
+from benchmarks import baseline, core, pattern, priced, rivals
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
 _BEGIN, _END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
@@ -157,6 +157,79 @@ def _rival_table(records: Sequence[Record]) -> str:
     return _grid(head, rows)
 
 
+def _priced_tables(records: Sequence[Record]) -> str:
+    tables = {
+        "epochs": _epoch_table, "quality": _quality_table, "cold": _cold_table,
+        "growth": _growth_table,
+    }  # fmt: skip
+    parts = [
+        table(rows)
+        for group, table in tables.items()
+        if (rows := [r for r in records if r["group"] == group and "error" not in r])
+    ]
+    return "\n\n".join(parts)
+
+
+def _epoch_table(records: Sequence[Record]) -> str:
+    head = ("warm epochs", "target", "p95", "median", "worst", "compile", "solve", "check",
+            "proof", "proof / p95", "median gap", "worst gap", "load")  # fmt: skip
+    return _grid(head, [
+        (
+            r["row"].removeprefix("epochs, "), f"{1e3 * r['target']:g} ms" if r["target"] else "",
+            *(_milli(r[key]) for key in ("p95", "seconds", "worst")),
+            *(_milli(r["phases"][stage]) for stage in ("compile", "solve", "check")),
+            _milli(r["proof"]), f"{r['ratio']:.3g}", _percent(r["median_gap"]),
+            _percent(r["worst_gap"]), str(r.get("load", "")),
+        )
+        for r in records
+    ])  # fmt: skip
+
+
+def _quality_table(records: Sequence[Record]) -> str:
+    head = ("instances", "target", "method", "median gap", "worst gap", "time", "time / proof",
+            "proof", "not proved")  # fmt: skip
+    return _grid(head, [
+        (
+            f"{r['seeds']} × {r['row'].removeprefix('quality, ')}", r["note"], name,
+            _percent(m["median_gap"]), _percent(m["worst_gap"]), _milli(m["seconds"]),
+            f"{m['ratio']:.3g}", _milli(r["proof"]), str(r["open"]),
+        )
+        for r in records for name, m in r["methods"].items()
+    ])  # fmt: skip
+
+
+def _cold_table(records: Sequence[Record]) -> str:
+    head = ("cold", "target", "time", "objective", "bound", "gap", "memory", "load")
+    return _grid(head, [
+        (
+            r["row"].removeprefix("cold, "), f"{r['target']:g} s, {r['note']}",
+            _seconds(r["seconds"]), _value(r["objective"]), _value(r["bound"]), _gap(r["gap"]),
+            f"{r['memory_mb']} MB", str(r.get("load", "")),
+        )
+        for r in records
+    ])  # fmt: skip
+
+
+def _growth_table(records: Sequence[Record]) -> str:
+    head = ("growth", "time", "per job", "placed", "gap", "memory", "load")
+    return _grid(head, [
+        (
+            r["row"].removeprefix("growth, "), _seconds(r["seconds"]),
+            f"{1e6 * r['seconds'] / r['jobs']:.0f} µs", str(r["placed"]), _gap(r["gap"]),
+            f"{r['memory_mb']} MB", str(r.get("load", "")),
+        )
+        for r in records
+    ])  # fmt: skip
+
+
+def _milli(value: float) -> str:
+    return _seconds(value) if value >= 1 else f"{1e3 * value:.1f} ms"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3f} %"
+
+
 def _core_table(records: Sequence[Record]) -> str:
     stages = ("import", "read", "compile", "verify", "evaluate", "hash", "explain", "greedy")
     first = ("instance", "jobs", "GPUs", *stages, "greedy, first call", "placed", "memory")
@@ -196,6 +269,7 @@ def _baseline_table(records: Sequence[Record]) -> str:
 _TABLES: tuple[tuple[str, str, Callable[[Sequence[Record]], str]], ...] = (
     (pattern.TITLE, pattern.SUITE, _pattern_table),
     (rivals.TITLE, rivals.SUITE, _rival_table),
+    (priced.TITLE, priced.SUITE, _priced_tables),
     (core.TITLE, core.SUITE, _core_table),
     (baseline.TITLE, baseline.SUITE, _baseline_table),
 )

@@ -37,6 +37,7 @@ _EXPORTS = {
     "evaluate": "verification",
     "Result": "result",
     "solve": "api",
+    "Scheduler": "scheduler",
     "generate": "instances.generate",
 }
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         snapshot_json as snapshot_json,
     )
     from elastico_opt.result import Result as Result
+    from elastico_opt.scheduler import Scheduler as Scheduler
     from elastico_opt.snapshot import (
         Current as Current,
         Gpu as Gpu,

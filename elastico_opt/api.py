@@ -6,24 +6,21 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from elastico_opt.assemble import Clock, assemble
 from elastico_opt.certify import Certificate, certify, must_stay
 from elastico_opt.errors import InputError, UnsupportedError
-from elastico_opt.plan import Plan, device_label
+from elastico_opt.plan import Plan
 from elastico_opt.provenance import provenance
 from elastico_opt.result import (
     Infeasibility,
-    JobPlacement,
-    ResourcePrice,
     Result,
     Status,
-    TaskPlace,
-    Unplaced,
 )
-from elastico_opt.solvers.base import TOLERANCE, Capability, Limits, Outcome, Stop
+from elastico_opt.solvers.base import Capability, Limits, Outcome, Stop
 from elastico_opt.start import keep_start, usable_start
 from elastico_opt.verification import evaluate
 
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from elastico_opt.program import Program
     from elastico_opt.snapshot import Snapshot
     from elastico_opt.solvers.base import Listener, Solver
-    from elastico_opt.verification import Evaluation
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +35,7 @@ log = logging.getLogger(__name__)
 AUTO = ("pattern", "highs", "cpsat")
 #: Nonzeros of the joint form up to which ``auto`` lets it close what the pattern form leaves open.
 SECOND_TRY = 200_000
-FORMULATIONS = ("auto", "joint", "pattern")
+FORMULATIONS = ("auto", "joint", "pattern", "priced")
 #: Above this HiGHS and CP-SAT spend minutes on starting threads, or refuse.
 MOST_THREADS = 256
 
@@ -56,6 +52,7 @@ def solve(
     on_event: Listener | None = None,
     cancelled: threading.Event | None = None,
     started: float | None = None,
+    solver_options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Plan a cluster and bound what any other plan could gain.
 
@@ -65,7 +62,7 @@ def solve(
     solver : str
         ``auto``, or a name from `elastico_opt.solvers.registry.solver_names`.
     formulation : str
-        ``auto``, ``joint`` or ``pattern``; must be the one the solver works on.
+        ``auto``, ``joint``, ``pattern`` or ``priced``; must be the one the solver works on.
     time_limit : float, optional
         Seconds for building, solving and explaining; no limit by default.
     gap : float, optional
@@ -82,6 +79,8 @@ def solve(
         Set it from another thread to stop early and get what is held.
     started : float, optional
         ``time.monotonic()`` value from which the time limit counts, now by default.
+    solver_options : dict, optional
+        Options of the solver that is named, such as ``{"bound": "pattern"}`` for ``lagrangian``.
 
     Returns
     -------
@@ -99,6 +98,7 @@ def solve(
         kind = type(snapshot).__name__
         raise TypeError(f"solve takes a Snapshot, got {kind}: use read_snapshot or parse_snapshot")
     options = _check_options(solver, formulation, time_limit, gap, seed, threads)
+    options |= {"solver_options": dict(solver_options)} if solver_options else {}
     run = _Run(
         snapshot,
         limits=Limits(
@@ -107,30 +107,32 @@ def solve(
             cancelled=cancelled or threading.Event(),
         ),
         options=options,
-        clock=_Clock(started),
+        clock=Clock(started),
     )  # fmt: skip
-    candidates = choose(solver, formulation)
+    candidates = choose(solver, formulation, solver_options or {})
     if not snapshot.jobs or not snapshot.nodes:
         return run.trivial()
     return run.solve(candidates, usable_start(snapshot, start, run.warnings), on_event)
 
 
-def choose(solver: str, formulation: str) -> list[Solver]:
+def choose(solver: str, formulation: str, options: Mapping[str, Any] | None = None) -> list[Solver]:
     """Return the solvers to try, best first.
 
     Raises
     ------
     InputError
-        For an unknown name, or a solver that works on another formulation.
+        For an unknown name or option, or a solver that works on another formulation.
     """
     from elastico_opt.solvers.registry import get_solver, solver_names
 
     if solver == "auto":
+        if options:
+            raise InputError("solver options need a solver by name: 'auto' may take any")
         fitting = [found for found in _loaded(AUTO) if formulation in ("auto", found.formulation)]
         if not fitting:
             raise InputError(f"no solver is installed for the formulation '{formulation}'")
         return fitting
-    chosen = get_solver(solver)
+    chosen = get_solver(solver, **(options or {}))
     if formulation not in ("auto", chosen.formulation):
         others = [
             found.name for found in _loaded(solver_names()) if found.formulation == formulation
@@ -185,24 +187,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-class _Clock:
-    """Wall time by stage, in seconds."""
-
-    def __init__(self, started: float | None) -> None:
-        self.first = self.last = started or time.monotonic()
-        self.stages: dict[str, float] = {}
-        self.mark("read")
-
-    def mark(self, stage: str) -> None:
-        now = time.monotonic()
-        self.stages[stage] = self.stages.get(stage, 0.0) + now - self.last
-        self.last = now
-
-    def timing(self) -> dict[str, float]:
-        stages = {name: round(seconds, 6) for name, seconds in self.stages.items()}
-        return {**stages, "total": round(time.monotonic() - self.first, 6)}
-
-
 @dataclass
 class _Run:
     """One call of `solve`: what is asked, and what has been noticed so far."""
@@ -210,7 +194,7 @@ class _Run:
     snapshot: Snapshot
     limits: Limits
     options: dict[str, Any]
-    clock: _Clock
+    clock: Clock
     warnings: list[str] = field(default_factory=list)
     missing_pairs: int = 0
 
@@ -303,27 +287,13 @@ class _Run:
         self, certificate: Certificate, solver: str, formulation: str,
         outcome: Outcome | None = None, conflict: Infeasibility | None = None,
     ) -> Result:  # fmt: skip
-        plan, evaluation = certificate.plan, certificate.evaluation
-        placements, unplaced = _rows(self.snapshot, plan, evaluation)
+        found = assemble(self.snapshot, certificate, solver, formulation, outcome, conflict)
         self.clock.mark("explain")
         self._note_overrun()
-        return Result(
-            status=certificate.status,
-            stop=str(certificate.stop),
-            objective=certificate.objective,
-            bound=certificate.bound,
-            gap=certificate.gap,
-            tolerance=TOLERANCE,
-            solver=solver,
-            formulation=formulation,
-            placements=placements,
-            unplaced=unplaced,
-            terms=dict(evaluation.terms) if evaluation else {},
-            tiers=tuple(certificate.tiers),
-            prices=_prices(outcome),
+        return replace(
+            found,
             missing_pairs=self.missing_pairs,
-            warnings=tuple(dict.fromkeys((*self.warnings, *certificate.warnings))),
-            infeasibility=conflict,
+            warnings=tuple(dict.fromkeys((*self.warnings, *found.warnings))),
             provenance=provenance(self.snapshot, self.options, self.limits),
             timing=self.clock.timing(),
         )
@@ -343,35 +313,6 @@ def _small(program: Program) -> bool:
     from elastico_opt.formulations.places import Places
 
     return Places(program).nonzeros() <= SECOND_TRY
-
-
-def _rows(
-    snapshot: Snapshot, plan: Plan | None, evaluation: Evaluation | None
-) -> tuple[tuple[JobPlacement, ...], tuple[Unplaced, ...]]:
-    if plan is None or evaluation is None:
-        return (), ()
-    from elastico_opt.reasons import explain_unplaced
-
-    nodes = {node.name: node for node in snapshot.nodes}
-    placements = []
-    for job in snapshot.jobs:
-        if job.name in plan:
-            assignment, worth = plan[job.name], evaluation.jobs[job.name]
-            tasks = tuple(
-                TaskPlace(t.node, tuple(device_label(nodes[t.node], gpu) for gpu in t.gpus))
-                for t in assignment.tasks
-            )
-            placements.append(JobPlacement(
-                job.name, assignment.profile, tasks, worth.throughput, worth.slowdown, worth.value
-            ))  # fmt: skip
-    return tuple(placements), tuple(explain_unplaced(snapshot, plan))
-
-
-def _prices(outcome: Outcome | None) -> tuple[ResourcePrice, ...]:
-    return tuple(
-        ResourcePrice(p.pool, p.resource, float(p.price) + 0.0, p.unit, p.origin)
-        for p in (outcome.prices if outcome else ()) if math.isfinite(p.price)
-    )  # fmt: skip
 
 
 __all__ = ["AUTO", "FORMULATIONS", "choose", "solve"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ def provenance(snapshot: Snapshot, options: Mapping[str, Any], limits: Limits) -
     return {
         "elastico_opt": __version__,
         "python": platform.python_version(),
-        "libraries": _library_versions(),
+        "libraries": dict(_library_versions()),
         "options": dict(options),
         "seed": limits.seed,
         "threads": limits.threads,
@@ -33,6 +34,7 @@ def provenance(snapshot: Snapshot, options: Mapping[str, Any], limits: Limits) -
 _LIBRARIES = ("highspy", "ortools", "pyomo", "numpy", "scipy", "numba")
 
 
+@cache
 def _library_versions() -> dict[str, str]:
     found = {}
     for name in _LIBRARIES:

@@ -40,6 +40,11 @@ _TERMS = {
     "migration": "cost of running jobs that change their devices",
     "eviction": "cost of running jobs that are not placed",
 }
+_GAPS = {
+    "price_gap": "prices that have not settled",
+    "relaxation_gap": "packing and interference that pools do not see",
+    "plan_gap": "what a better plan could still gain, at most",
+}
 _OBJECTIVE = {
     "normalised": "1 = one job of weight 1 at its best speed",
     "throughput": "weight × throughput, in the jobs' own units per second",
@@ -94,7 +99,17 @@ def _numbers(console: Console, result: Result) -> None:
     table.add_row("bound", _number(result.bound), "no plan is worth more (same unit)")
     gap = "none" if result.gap is None else f"{100 * result.gap:.4g} %"
     table.add_row("gap", gap, "|bound − objective| / max(|bound|, |objective|)")
+    _split(table, result)
     console.print(table)
+
+
+def _split(table: Table, result: Result) -> None:
+    """Add the parts of the gap that are known."""
+    split = result.gap_split
+    for part, meaning in _GAPS.items():
+        value = getattr(split, part, None)
+        if value is not None:
+            table.add_row(f"  {part.replace('_', ' ')}", _number(value), meaning)
 
 
 def _tiers(console: Console, result: Result) -> None:

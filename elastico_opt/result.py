@@ -107,6 +107,36 @@ class ResourcePrice:
 
 
 @dataclass(frozen=True, slots=True)
+class GapSplit:
+    """Where the distance between a plan and its price bound comes from.
+
+    All in the unit of the objective; None where the bound that is needed was not asked for.
+
+    Attributes
+    ----------
+    price_bound : float or None
+        The best value of the priced relaxation, at the prices that are reported.
+    aggregate_bound : float or None
+        The linear program over pools, without the borders of devices: prices cannot do better.
+    pattern_bound : float or None
+        A bound that knows which jobs fit on one device together, and what that costs them.
+    price_gap : float or None
+        ``price_bound - aggregate_bound``: prices that have not settled.
+    relaxation_gap : float or None
+        ``aggregate_bound - pattern_bound``: packing and interference that pools do not see.
+    plan_gap : float or None
+        ``pattern_bound - objective``: what a better plan could still gain, at most.
+    """
+
+    price_bound: float | None = None
+    aggregate_bound: float | None = None
+    pattern_bound: float | None = None
+    price_gap: float | None = None
+    relaxation_gap: float | None = None
+    plan_gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Infeasibility:
     """Why no plan exists.
 
@@ -157,6 +187,7 @@ class Result:
     terms: Mapping[str, float] = field(default_factory=dict)
     tiers: tuple[Tier, ...] = ()
     prices: tuple[ResourcePrice, ...] = ()
+    gap_split: GapSplit | None = None
     missing_pairs: int = 0
     warnings: tuple[str, ...] = ()
     infeasibility: Infeasibility | None = None
@@ -191,6 +222,7 @@ class Result:
             "terms": dict(self.terms),
             "tiers": [asdict(row) for row in self.tiers],
             "prices": [asdict(row) for row in self.prices],
+            "gap_split": asdict(self.gap_split) if self.gap_split else None,
             "missing_pairs": self.missing_pairs,
             "warnings": list(self.warnings),
             "infeasibility": _plain(asdict(self.infeasibility)) if self.infeasibility else None,
@@ -249,6 +281,7 @@ def _read(cls: type[Result], data: Mapping[str, Any]) -> Result:
         terms=dict(data.get("terms", {})),
         tiers=tuple(_known(Tier, row) for row in data.get("tiers", ())),
         prices=tuple(_known(ResourcePrice, row) for row in data.get("prices", ())),
+        gap_split=_known(GapSplit, data["gap_split"]) if data.get("gap_split") else None,
         missing_pairs=data.get("missing_pairs", 0),
         warnings=tuple(data.get("warnings", ())),
         infeasibility=None if conflict is None else Infeasibility(

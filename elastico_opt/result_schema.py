@@ -27,6 +27,10 @@ def result_schema() -> dict[str, Any]:
     price = _object({
         "pool": _TEXT, "resource": _TEXT, "price": _NUMBER, "unit": _TEXT, "origin": _TEXT,
     })  # fmt: skip
+    split = _object(dict.fromkeys((
+        "price_bound", "aggregate_bound", "pattern_bound", "price_gap", "relaxation_gap",
+        "plan_gap",
+    ), _OPTIONAL))  # fmt: skip
     conflict = _object({
         "jobs": _list(_TEXT), "nodes": _list(_TEXT), "message": _TEXT,
         "minimal": {"type": "boolean"},
@@ -44,7 +48,11 @@ def result_schema() -> dict[str, Any]:
             "tolerance": _NUMBER, "solver": _TEXT, "formulation": _TEXT,
             "placements": _list(placement), "unplaced": _list(unplaced),
             "terms": {"type": "object", "properties": dict.fromkeys(_TERMS, _NUMBER)},
-            "tiers": _list(tier), "prices": _list(price), "missing_pairs": _COUNT,
+            "tiers": _list(tier), "prices": _list(price),
+            "gap_split": _says(
+                {"anyOf": [split, {"type": "null"}]}, "the gap of a priced plan by its causes"
+            ),
+            "missing_pairs": _COUNT,
             "warnings": _list(_TEXT), "infeasibility": {"anyOf": [conflict, {"type": "null"}]},
             "timing": _says(
                 {"type": "object", "additionalProperties": _NUMBER}, "seconds by stage"

@@ -38,7 +38,7 @@ EXIT = {"optimal": 0, "feasible": 0, "infeasible": 3, "no_solution": 4, "error":
     "--formulation",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "joint", "pattern"]),
+    type=click.Choice(["auto", "joint", "pattern", "priced"]),
     help="What the solver works on; auto takes the solver's own.",
 )
 @click.option(
@@ -66,6 +66,14 @@ EXIT = {"optimal": 0, "feasible": 0, "infeasible": 3, "no_solution": 4, "error":
     default=1,
     show_default=True,
     help="Threads the solver may use.",
+)
+@click.option(
+    "--option",
+    "solver_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the solver that is named, such as bound=pattern for lagrangian; may be "
+    "repeated.",
 )
 @click.option(
     "--format",
@@ -98,6 +106,7 @@ def solve(
     if output is not None and str(output) == "-":
         output, form = None, "json"
     check_writable(output)
+    options["solver_options"] = dict(_key_value(text) for text in options["solver_options"])
     result = _solve(snapshot, options, started)
     if output is not None:
         emit(result.to_json(), output)
@@ -108,6 +117,19 @@ def solve(
     if form == "text" or (form is None and output is None):
         _print_text(result)
     ctx.exit(EXIT[str(result.status)])
+
+
+def _key_value(text: str) -> tuple[str, Any]:
+    """Read ``KEY=VALUE``; numbers become numbers."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.BadParameter(f"'{text}' is not KEY=VALUE", param_hint="'--option'")
+    for read in (int, float):
+        try:
+            return key, read(value)
+        except ValueError:
+            continue
+    return key, value
 
 
 def _print_text(result: Result) -> None:
@@ -128,7 +150,8 @@ def _solve(path: Path, options: dict[str, Any], started: float) -> Result:
             from elastico_opt.api import choose, solve as solve_snapshot
             from elastico_opt.reading import read_snapshot
 
-            choose(options["solver"], options["formulation"])  # a wrong name is told at once
+            # A wrong name is told at once.
+            choose(options["solver"], options["formulation"], options["solver_options"])
             return solve_snapshot(
                 read_snapshot(path), **options, on_event=progress.heard,
                 cancelled=interrupts.cancelled, started=started,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -128,6 +128,8 @@ class Outcome:
         Why the solve ended. ``INFEASIBLE`` claims a proof that no plan exists.
     detail : str
         More on `stop`, for people.
+    relaxations : dict
+        Bounds by the relaxation that gave them: ``price``, ``aggregate``, ``pattern``.
     """
 
     plan: Plan | None
@@ -135,6 +137,7 @@ class Outcome:
     stop: Stop
     detail: str = ""
     prices: Sequence[Price] = ()
+    relaxations: Mapping[str, float] = field(default_factory=dict)
     statistics: dict[str, Any] = field(default_factory=dict)
 
     @property

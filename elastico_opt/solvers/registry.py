@@ -6,11 +6,13 @@ Another package adds a solver with an entry point in the group ``elastico_opt.so
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 from elastico_opt.errors import InputError
 
@@ -24,6 +26,7 @@ BUILT_IN: dict[str, str] = {
     "pattern": "elastico_opt.solvers.pattern:PatternSolver",
     "highs": "elastico_opt.solvers.highs:HighsSolver",
     "cpsat": "elastico_opt.solvers.cpsat:CpsatSolver",
+    "lagrangian": "elastico_opt.solvers.lagrangian:LagrangianSolver",
     "greedy": "elastico_opt.solvers.greedy:GreedySolver",
 }
 
@@ -33,13 +36,20 @@ def solver_names() -> tuple[str, ...]:
     return tuple(_targets())
 
 
-def get_solver(name: str) -> Solver:
+def get_solver(name: str, **options: Any) -> Solver:
     """Return a new instance of a registered solver.
+
+    Parameters
+    ----------
+    name : str
+    options
+        Passed on to the solver's class.
 
     Raises
     ------
     InputError
-        For a name that is not registered, or an entry point that cannot be loaded.
+        For a name that is not registered, an entry point that cannot be loaded, or an option
+        that the solver does not know.
     """
     targets = _targets()
     if name not in targets:
@@ -53,12 +63,25 @@ def get_solver(name: str) -> Solver:
     try:
         if isinstance(target, str):
             module, _, attribute = target.partition(":")
-            solver: Solver = getattr(import_module(module), attribute)()
+            make = getattr(import_module(module), attribute)
         else:
-            solver = target.load()()
+            make = target.load()
+        _refuse_unknown(name, make, options)
+        solver: Solver = make(**options)
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"solver '{name}' cannot be loaded: {error}: reinstall it") from error
     return solver
+
+
+def _refuse_unknown(name: str, make: Callable[..., Solver], options: Mapping[str, Any]) -> None:
+    """Refuse options that a solver's class does not take."""
+    taken = [p.name for p in signature(make).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for option in options:
+        if option not in taken:
+            known = f"it has: {', '.join(taken)}" if taken else "it has none"
+            raise InputError(f"solver '{name}' has no option '{option}' ({known})")
 
 
 @cache

@@ -47,6 +47,11 @@ def test_a_broken_addition_is_named() -> None:
         get_solver("broken")
 
 
+def test_an_option_that_a_solver_does_not_have_is_named() -> None:
+    with pytest.raises(InputError, match="solver 'greedy' has no option 'speed'"):
+        get_solver("greedy", speed=2)
+
+
 def test_the_nearest_name_is_offered_and_all_are_listed() -> None:
     with pytest.raises(InputError, match=r"'cp-sat' is unknown; did you mean 'cpsat'\?.*highs"):
         get_solver("cp-sat")
