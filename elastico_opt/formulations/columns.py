@@ -74,9 +74,22 @@ def pattern_values(layout: Layout, patterns: Patterns) -> Floats:
     The value of a pattern is the reward of its residents less what they lose to each other
     (excess slowdowns add); a gang's worker carries a 1/W share of its gang's loss.
     """
-    program, items = layout.program, layout.items
+    items = layout.items
     values = np.zeros((len(patterns), layout.n_stages))
+    losses = slot_losses(layout, patterns)
+    for a in range(patterns.items.shape[1]):
+        here = np.flatnonzero(patterns.items[:, a] >= 0)
+        mine = patterns.items[here, a]
+        worth = items.value[mine] - losses[here, a]
+        values[here] += layout.by_stage(items.job_class[mine], worth, ~items.linked[mine])
+    return values
+
+
+def slot_losses(layout: Layout, patterns: Patterns) -> Floats:
+    """Return (P, M): what each resident of each pattern loses to the others there."""
+    program, items = layout.program, layout.items
     width = patterns.items.shape[1]
+    losses = np.zeros(patterns.items.shape)
     for a in range(width):
         here = np.flatnonzero(patterns.items[:, a] >= 0)
         mine = patterns.items[here, a]
@@ -92,9 +105,8 @@ def pattern_values(layout: Layout, patterns: Patterns) -> Floats:
         slowdown = suffered * program.excess_unit
         if program.throughput_coupling:
             slowdown = slowdown / (1 + slowdown)
-        worth = items.value[mine] - items.loss_weight[mine] * slowdown
-        values[here] += layout.by_stage(items.job_class[mine], worth, ~items.linked[mine])
-    return values
+        losses[here, a] = items.loss_weight[mine] * slowdown
+    return losses
 
 
 def pattern_matrix(layout: Layout, patterns: Patterns) -> sparse.csc_matrix:

@@ -25,7 +25,7 @@ MOST_PAIRS = 200_000
 #: Values are counted in this share of the largest.
 _GRAIN = 1e-7
 #: CP-SAT's own measure of work, about seconds.
-_EFFORT = 10.0
+_EFFORT = 2.0
 
 
 def pack_nodes(layout: Layout, chosen: Selection, stage: int, limits: Limits) -> Seats | None:

@@ -29,48 +29,60 @@ class Rounding:
         self._random = np.random.default_rng(limits.seed)
         self._using = form.rows.copy()
         self._using.data = np.maximum(self._using.data, 0.0)
+        self._fed = np.asarray(form.rows.min(axis=1).todense()).ravel() < 0
 
     def round(self, point: Floats, reduced: Floats) -> Floats | None:
         """Keep the whole part of an LP point and solve for the rest; None when that fails."""
-        return self._complete(np.floor(point + _WHOLE), reduced)
+        whole = np.zeros(self.form.n_columns)
+        whole[: len(point)] = np.floor(point + _WHOLE)
+        return self._complete(whole, reduced)
 
-    def restricted(self, start: Floats | None, reduced: Floats) -> Floats | None:
-        """Solve over the best columns alone, without fixing any, for a limited time."""
+    def restricted(
+        self, start: Floats | None, reduced: Floats, margin: float = 0.0
+    ) -> Floats | None:
+        """Solve over the best columns alone, without fixing any, for a limited time.
+
+        `margin` is the share of the host resources to leave free.
+        """
         if self.form.n_columns > RESTRICTED:
             return None
-        return self._complete(np.zeros(self.form.n_columns), reduced, start, RESTRICTED_SECONDS)
+        nothing = np.zeros(self.form.n_columns)
+        return self._complete(nothing, reduced, start, RESTRICTED_SECONDS, margin)
 
     def _columns(self, fixed: Floats, reduced: Floats, most: int = COLUMNS) -> tuple[Ints, Floats]:
         """Return the columns that still fit beside a fixed part, and what the rows have left.
 
-        A column fits if no row it uses is spent; rows it feeds do not matter. Of too many, those
-        of reduced cost nearest to zero are kept. Ties are common: drawing lots among them keeps
-        every row served.
+        A column fits if no row it uses is spent, rows that other columns feed set aside. Of too
+        many, those of reduced cost nearest to zero are kept. Ties are common: drawing lots among
+        them keeps every row served.
         """
         left = self.form.row_upper - self.form.rows @ fixed
-        spent = (left < 1).astype(float)
+        spent = ((left < 1) & ~self._fed).astype(float)
         fits = (self._using.T @ spent == 0) & (self.form.column_upper > fixed)
-        columns = np.flatnonzero(fits)
+        columns = np.flatnonzero(fits & self.form.integer)
         if len(columns) > most:
             lots = self._random.random(len(columns))
             order = np.lexsort((lots, -np.round(reduced[columns], 7)))
             columns = np.sort(columns[order[:most]])
-        return columns, left
+        return np.concatenate([columns, np.flatnonzero(~self.form.integer)]), left
 
     def _complete(
-        self, fixed: Floats, reduced: Floats, start: Floats | None = None, seconds: float = SECONDS
-    ) -> Floats | None:
+        self, fixed: Floats, reduced: Floats, start: Floats | None = None, seconds: float = SECONDS,
+        margin: float = 0.0,
+    ) -> Floats | None:  # fmt: skip
         """Solve the integer program over the columns that fit beside a fixed part."""
         most = COLUMNS if fixed.any() else RESTRICTED
         columns, left = self._columns(fixed, reduced, most)
         form = self.form
+        host = [r for r, (name, _) in enumerate(form.row_names) if name == "host"]
+        left[host] -= margin * form.row_upper[host]
         residual = MatrixForm(
             rows=form.rows[:, columns],
             row_lower=form.row_lower.copy(),
             row_upper=left,
             column_lower=np.zeros(len(columns)),
             column_upper=(form.column_upper - fixed)[columns],
-            integer=np.ones(len(columns), dtype=bool),
+            integer=form.integer[columns],
             objectives=form.objectives[:, columns].copy(),
             offsets=form.objectives @ fixed,
             columns=tuple(form.columns[i] for i in columns),

@@ -25,6 +25,7 @@ import numpy as np
 from elastico_opt.errors import VerificationError
 from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
+from elastico_opt.formulations.matrix import MatrixForm
 from elastico_opt.plan import Plan
 from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats
@@ -43,7 +44,7 @@ from elastico_opt.solvers.lexicographic import trivial_bounds
 from elastico_opt.solvers.pattern.encode import Encoder
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent
-from elastico_opt.solvers.pattern.integer import matrix_form, selection
+from elastico_opt.solvers.pattern.integer import matrix_form, selection, with_losses
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
 from elastico_opt.solvers.pattern.pricing import Pricer
@@ -60,8 +61,15 @@ PATIENCE = 1
 #: Seconds for the search over sub-clusters, as share of the time left and at most; and the number
 #: of jobs up to which every gain is verified at once.
 SEARCH_SHARE, SEARCH_SECONDS, CHECK_EACH = 0.5, 60.0, 1_000
+#: Relative gap below which the proof is tried before that search.
+SEARCH_GAP = 2e-3
+#: Share of the host resources left free at first, so that patterns can be packed into nodes, and
+#: how often another share is tried.
+MARGIN, TRIES = 5e-3, 3
 #: Patterns beyond which the enumeration is given up.
 MOST_PATTERNS = 4_000_000
+#: Patterns up to which all that a better plan can use are listed at once.
+FEW_PATTERNS = 60_000
 #: Nodes up to which pools are split into nodes when a choice cannot be realised.
 MOST_SPLIT = 64
 
@@ -185,7 +193,11 @@ class _Run:
             if stopped := self.limits.reached():
                 return stopped
             needed = self._needed(index, generation.bound)
-            patterns = generation.columns(min(slack, needed), MOST_PATTERNS)
+            patterns = generation.columns(needed, FEW_PATTERNS)
+            if patterns is not None:
+                slack = max(slack, needed)
+            elif slack < needed:
+                patterns = generation.columns(slack, MOST_PATTERNS)
             if patterns is None:
                 return self.limits.reached() or Stop.MEMORY_LIMIT
             generation.master.add(patterns)
@@ -214,16 +226,36 @@ class _Run:
             tightening.cut()
             point = self._round(index, master, rounding, tightening)
             self._event("rounding")
-            if tightening.exhausted:
+            if tightening.exhausted or self.program.host_resources:
                 break
         if not len(tightening.reduced) or not self.search or not self._loose():
             return
-        if self._needed(index, self._bound(index)) > GROWTH * slack:
-            found = rounding.restricted(point, tightening.reduced)
-            if found is not None:
-                self._offer(index, master.patterns, found)
-        if self._needed(index, self._bound(index)) > GROWTH * slack:
+        self._restrict(index, master, rounding, tightening, point)
+        if self._needed(index, self._bound(index)) > SEARCH_GAP * abs(self._bound(index)):
             self._search_nodes(index, slack)
+
+    def _restrict(
+        self, index: int, master: Master, rounding: Rounding, tightening: Tightening,
+        start: Floats | None,
+    ) -> None:  # fmt: skip
+        """Solve over the master's best patterns; leave as much host room as packing needs."""
+        margin = self._margin()
+        for _ in range(TRIES if margin else 1):
+            if self._needed(index, self._bound(index)) <= GROWTH * self._first_slack(
+                self._bound(index)
+            ):
+                return
+            found = rounding.restricted(start, tightening.reduced, margin)
+            self._event("restricted")
+            if found is None:
+                return
+            if self._offer(index, master.patterns, found):
+                return
+            start, margin = None, margin * 2
+
+    def _margin(self) -> float:
+        """Return the share of the host resources to leave free, so that patterns can be packed."""
+        return MARGIN if self.program.host_resources else 0.0
 
     def _loose(self) -> bool:
         """Whether cuts alone may leave a gap: nodes tie devices, or three may share one."""
@@ -259,12 +291,11 @@ class _Run:
         tightening = Tightening(self.layout, master, self.limits)
         form = matrix_form(self.layout, master.patterns)
         rounding = Rounding(form, stage, self.exact)
-        start: Floats | None = None
         stale = 0
         while stale < PATIENCE:
             improved = tightening.cut()
             self._lower(index, max(tightening.bound, beyond))
-            start = self._round(index, master, rounding, tightening)
+            self._round(index, master, rounding, tightening)
             self._event("cuts")
             if self._settled(index):
                 return True
@@ -275,13 +306,16 @@ class _Run:
             return False
         if self.incumbent.plan is not None and beyond > self.incumbent.values[index]:
             return True  # the listed patterns cannot close the gap: list more first
-        return self._branch(index, stage, master, tightening, beyond, start)
+        return self._branch(index, stage, master, tightening, beyond)
 
     def _round(
         self, index: int, master: Master, rounding: Rounding, tightening: Tightening
     ) -> Floats | None:
-        """Round the LP point and offer the plan; return the integer point."""
-        if not len(tightening.point):
+        """Round the LP point and offer the plan; return the integer point.
+
+        Where host resources tie devices together, what rounds well seldom packs well.
+        """
+        if not len(tightening.point) or self.program.host_resources:
             return None
         point = rounding.round(tightening.point, tightening.reduced)
         if point is not None:
@@ -295,17 +329,13 @@ class _Run:
         master: Master,
         tightening: Tightening,
         beyond: float,
-        start: Floats | None,
     ) -> bool:
         """Solve the integer program over the columns that the cuts leave, by branch and cut."""
         needed = self._needed(index, tightening.bound)
         kept = tightening.near(needed + 1e-7 * max(1.0, abs(tightening.bound)))
         patterns = master.patterns.select(kept)
         form = matrix_form(self.layout, patterns)
-        if start is not None:
-            n = len(self.layout.static)
-            lost = np.setdiff1d(np.flatnonzero(start[n:]), kept)
-            start = np.concatenate([start[:n], start[n:][kept]]) if not len(lost) else None
+        start = self._held(patterns, form)
         effort = None if start is None else 0.0  # the start is near the optimum: only prove
         answer = HighsEngine(form, self.exact, effort).solve(
             index, stage.floor_pairs, start, lambda objective, bound: None
@@ -319,9 +349,31 @@ class _Run:
         self._event("integer program")
         return answer.stop in (Stop.PROVED, Stop.INFEASIBLE, Stop.GAP_LIMIT)
 
-    def _offer(self, index: int, patterns: Patterns, point: Floats) -> None:
+    def _held(self, patterns: Patterns, form: MatrixForm) -> Floats | None:
+        """Return the incumbent as a point over given patterns; None when one is not among them."""
+        if self.incumbent.plan is None:
+            return None
+        held = Encoder(self.layout).selection(self.incumbent.placements)
+        place = {key: i for i, key in enumerate(patterns.keys())}
+        names = held.patterns.keys()
+        found = [place.get(key, -1) for key in names]
+        if -1 in found:
+            return None
+        counts = np.zeros(len(patterns))
+        counts[found] = held.counts
+        return with_losses(form, np.concatenate([held.static, counts]))
+
+    def _offer(self, index: int, patterns: Patterns, point: Floats) -> bool:
+        """Offer the plan of an integer point; say whether every chosen job found its place."""
         chosen = selection(self.layout, patterns, point)
-        self.incumbent.offer(realise(self.layout, chosen, index, self.limits))
+        placements = realise(self.layout, chosen, index, self.limits)
+        self.incumbent.offer(placements)
+        if len(placements) == chosen.placed(self.layout):
+            return True
+        filled = first_fit(self.program, placements)
+        if filled is not None:
+            self.incumbent.offer(filled)
+        return False
 
     # ---- bookkeeping -------------------------------------------------------------------
 
