@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -41,43 +41,59 @@ class Selection:
 def matrix_form(layout: Layout, patterns: Patterns) -> MatrixForm:
     """Return the pattern program over given patterns; one tier per stage of the layout.
 
-    It is `elastico_opt.formulations.pattern.build` as arrays, without the constants for evictions,
-    and with the losses of gangs as continuous columns behind the patterns: see `gang_losses`.
+    It is `elastico_opt.formulations.pattern.build` as arrays, without the constants for evictions.
     """
     columns = pattern_matrix(layout, patterns)
-    most = most_copies(layout, columns)
-    losses = gang_losses(layout, patterns, most)
-    n_static, n_losses = len(layout.static), len(losses.choice)
-    plain = sparse.hstack([static_matrix(layout), columns], format="csr")
-    rows = sparse.csr_array(sparse.block_array([
-        [plain, sparse.csr_array((layout.n_rows, n_losses))],
-        [
-            sparse.hstack([sparse.csr_array((len(losses.loss), n_static)), losses.patterns]),
-            sparse.csr_array(
-                (np.full(len(losses.loss), -1.0), (np.arange(len(losses.loss)), losses.loss)),
-                shape=(len(losses.loss), n_losses),
-            ),
-        ],
-    ], format="csr"))  # fmt: skip
-    gangs = layout.class_stage[layout.static.job_class[losses.choice]]
-    charged = np.zeros((n_losses, layout.n_stages))
-    charged[np.arange(n_losses), gangs] = -1.0
-    worth = pattern_values(layout, patterns) + losses.relief
-    values = np.vstack([static_values(layout), worth, charged])
-    upper = np.concatenate([static_upper(layout), most, np.full(n_losses, np.inf)])
-    names = (*column_names(layout, len(patterns)), *(("loss", int(x)) for x in losses.choice))
+    rows = sparse.csr_array(sparse.hstack([static_matrix(layout), columns], format="csr"))
+    values = np.vstack([static_values(layout), pattern_values(layout, patterns)])
+    upper = np.concatenate([static_upper(layout), most_copies(layout, columns)])
     return MatrixForm(
         rows=rows,
-        row_lower=np.full(rows.shape[0], -np.inf),
-        row_upper=np.concatenate([layout.row_upper, np.zeros(len(losses.loss))]),
+        row_lower=np.full(layout.n_rows, -np.inf),
+        row_upper=layout.row_upper.copy(),
         column_lower=np.zeros(len(upper)),
         column_upper=upper,
-        integer=np.arange(len(upper)) < len(upper) - n_losses,
+        integer=np.ones(len(upper), dtype=bool),
         objectives=values.T.copy(),
         offsets=np.zeros(layout.n_stages),
-        columns=names,
-        row_names=(*row_names(layout), *(("gang_loss", r) for r in range(len(losses.loss)))),
+        columns=column_names(layout, len(patterns)),
+        row_names=row_names(layout),
         constants={},
+    )
+
+
+def integer_form(layout: Layout, patterns: Patterns) -> MatrixForm:
+    """Return `matrix_form` with gangs charged what they lose at their slowest worker.
+
+    The losses are continuous columns behind the patterns; see `gang_losses`.
+    """
+    plain = matrix_form(layout, patterns)
+    losses = gang_losses(layout, patterns, plain.column_upper[len(layout.static) :])
+    n, n_rows = len(losses.choice), len(losses.loss)
+    if not n:
+        return plain
+    charges = sparse.csr_array(
+        (np.full(n_rows, -1.0), (np.arange(n_rows), losses.loss)), shape=(n_rows, n)
+    )
+    beside = sparse.csr_array((n_rows, len(layout.static)))
+    rows = sparse.block_array(
+        [[plain.rows, None], [sparse.hstack([beside, losses.patterns]), charges]], format="csr"
+    )
+    objectives = np.hstack([plain.objectives, np.zeros((layout.n_stages, n))])
+    objectives[:, len(layout.static) : plain.n_columns] += losses.relief.T
+    stage = layout.class_stage[layout.static.job_class[losses.choice]]
+    objectives[stage, plain.n_columns + np.arange(n)] = -1.0
+    return replace(
+        plain,
+        rows=sparse.csr_array(rows),
+        row_lower=np.full(rows.shape[0], -np.inf),
+        row_upper=np.concatenate([plain.row_upper, np.zeros(n_rows)]),
+        column_lower=np.zeros(plain.n_columns + n),
+        column_upper=np.concatenate([plain.column_upper, np.full(n, np.inf)]),
+        integer=np.concatenate([plain.integer, np.zeros(n, dtype=bool)]),
+        objectives=objectives,
+        columns=(*plain.columns, *(("loss", int(x)) for x in losses.choice)),
+        row_names=(*plain.row_names, *(("gang_loss", r) for r in range(n_rows))),
     )
 
 

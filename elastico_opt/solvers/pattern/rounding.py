@@ -29,7 +29,8 @@ class Rounding:
         self._random = np.random.default_rng(limits.seed)
         self._using = form.rows.copy()
         self._using.data = np.maximum(self._using.data, 0.0)
-        self._fed = np.asarray(form.rows.min(axis=1).todense()).ravel() < 0
+        self._fed = np.zeros(form.rows.shape[0], dtype=bool)
+        self._fed[form.rows.tocoo().row[form.rows.data < 0]] = True
 
     def round(self, point: Floats, reduced: Floats) -> Floats | None:
         """Keep the whole part of an LP point and solve for the rest; None when that fails."""

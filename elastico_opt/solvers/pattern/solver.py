@@ -44,7 +44,7 @@ from elastico_opt.solvers.lexicographic import trivial_bounds
 from elastico_opt.solvers.pattern.encode import Encoder
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.incumbent import Incumbent
-from elastico_opt.solvers.pattern.integer import matrix_form, selection, with_losses
+from elastico_opt.solvers.pattern.integer import integer_form, selection, with_losses
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
 from elastico_opt.solvers.pattern.pricing import Pricer
@@ -217,7 +217,7 @@ class _Run:
         patterns short that the proof needs.
         """
         tightening = Tightening(self.layout, master, self.limits)
-        rounding = Rounding(matrix_form(self.layout, master.patterns), stage, self.exact)
+        rounding = Rounding(integer_form(self.layout, master.patterns), stage, self.exact)
         point: Floats | None = None
         slack = self._first_slack(self._bound(index))
         for _ in range(DIVES):
@@ -289,7 +289,7 @@ class _Run:
         Solutions with other patterns are worth at most `beyond`.
         """
         tightening = Tightening(self.layout, master, self.limits)
-        form = matrix_form(self.layout, master.patterns)
+        form = integer_form(self.layout, master.patterns)
         rounding = Rounding(form, stage, self.exact)
         stale = 0
         while stale < PATIENCE:
@@ -334,7 +334,7 @@ class _Run:
         needed = self._needed(index, tightening.bound)
         kept = tightening.near(needed + 1e-7 * max(1.0, abs(tightening.bound)))
         patterns = master.patterns.select(kept)
-        form = matrix_form(self.layout, patterns)
+        form = integer_form(self.layout, patterns)
         start = self._held(patterns, form)
         effort = None if start is None else 0.0  # the start is near the optimum: only prove
         answer = HighsEngine(form, self.exact, effort).solve(

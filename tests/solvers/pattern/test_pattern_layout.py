@@ -19,7 +19,7 @@ from elastico_opt.program import Placement, compile_program
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.highs import HighsEngine
 from elastico_opt.solvers.pattern.encode import Encoder
-from elastico_opt.solvers.pattern.integer import Selection, matrix_form, with_losses
+from elastico_opt.solvers.pattern.integer import Selection, integer_form, matrix_form, with_losses
 
 HOST = {"gpus": 2, "host": {"cpu": 4}}
 
@@ -203,7 +203,7 @@ def test_a_task_of_two_gpus_cannot_stay_on_two_nodes(home: Any) -> None:
 
 
 def point_of(layout: Layout, chosen: Selection) -> tuple[Any, Any]:
-    form = matrix_form(layout, chosen.patterns)
+    form = integer_form(layout, chosen.patterns)
     return form, with_losses(form, np.concatenate([chosen.static, chosen.counts]).astype(float))
 
 
