@@ -41,10 +41,11 @@ HEAD = 14  # the vertices of a blossom are a chain from HEAD by AFTER to TAIL
 TAIL = 15
 AFTER = 16
 MARK = 17
-QUEUE = 18  # outer vertices whose edges have not been looked at
+QUEUE = 18  # outer vertices whose edges have not been looked at; after a tree, a stack
 SPARE = 19  # free blossom columns
-META = 20
-ROWS = 21
+BESIDE = 20  # what goes with the stack
+META = 21
+ROWS = 22
 
 #: Columns of META.
 N_QUEUE, N_SPARE, N_HEAP, STAMP, LIMIT, END, N = 0, 1, 2, 3, 4, 5, 6
@@ -58,7 +59,9 @@ def _push(s: Any, heap: Any, time: int, what: int) -> Any:
         return heap
     i = s[META, N_HEAP]
     if i == heap.shape[1]:
-        heap = np.concatenate((heap, np.empty_like(heap)), axis=1)
+        longer = np.empty((2, 2 * i), np.int64)
+        longer[:, :i] = heap
+        heap = longer
     s[META, N_HEAP] = i + 1
     while i > 0 and heap[0, (i - 1) // 2] > time:
         heap[0, i], heap[1, i] = heap[0, (i - 1) // 2], heap[1, (i - 1) // 2]
@@ -86,7 +89,7 @@ def _pop(s: Any, heap: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _dual(s: Any, v: int, now: int) -> int:
+def _dual(s: Any, v: int, now: int) -> Any:
     return s[DUAL, v] + s[LABEL, s[TOP, v]] * (now - s[SINCE, v])
 
 
@@ -264,15 +267,17 @@ def _turn(s: Any, b: int, v: int) -> None:
     n = s[META, N]
     if b < n:
         return
-    todo = [(b, v)]
-    while len(todo):
-        b, v = todo.pop()
+    s[QUEUE, 0], s[BESIDE, 0], todo = b, v, 1
+    while todo > 0:
+        todo -= 1
+        b, v = s[QUEUE, todo], s[BESIDE, todo]
         child = v
         while s[PARENT, child] != b:
             child = s[PARENT, child]
-        if child >= n:
-            todo.append((child, v))
         forward, x = _forward(s, b, child), child
+        if child >= n:
+            s[QUEUE, todo], s[BESIDE, todo] = child, v
+            todo += 1
         while x != s[FIRST, b]:
             y = s[NEXT, x] if forward else s[BEFORE, x]
             x = s[NEXT, y] if forward else s[BEFORE, y]
@@ -282,9 +287,11 @@ def _turn(s: Any, b: int, v: int) -> None:
             if not forward:
                 one, two = two, one
             if y >= n:
-                todo.append((y, one))
+                s[QUEUE, todo], s[BESIDE, todo] = y, one
+                todo += 1
             if x >= n:
-                todo.append((x, two))
+                s[QUEUE, todo], s[BESIDE, todo] = x, two
+                todo += 1
         s[FIRST, b], s[BASE, b] = child, v
 
 
@@ -307,7 +314,7 @@ def _flip(s: Any, v: int, mate: int) -> None:
 @njit(cache=True, nogil=True)
 def _grow(s: Any, heap: Any, graph: Any, root: int) -> Any:
     """Grow a tree from a vertex without a mate until the matching or the root improves."""
-    first, source, target, double = graph
+    _, source, target, double = graph
     n_edges, now = len(target), 0
     s[META, N_QUEUE] = s[META, N_HEAP] = 0
     s[META, LIMIT] = np.int64(2) ** 62
@@ -361,22 +368,24 @@ def _settle(s: Any, now: int) -> None:
         if s[LABEL, b] == 0:
             continue
         _relabel(s, b, 0, now)
-        todo = [b]
-        while len(todo):
-            b = todo.pop()
+        s[QUEUE, 0], todo = b, 1
+        while todo > 0:
+            todo -= 1
+            b = s[QUEUE, todo]
             if b < n or s[DUAL, b] > 0:
                 continue
             x = s[FIRST, b]
             _open(s, b)
             while True:
-                todo.append(x)
+                s[QUEUE, todo] = x
+                todo += 1
                 x = s[NEXT, x]
                 if x == s[FIRST, b]:
                     break
 
 
 @njit(cache=True, nogil=True)
-def _start(s: Any, graph: Any, dual: Any) -> None:
+def _start(s: Any, graph: Any, dual: Any, hint: Any) -> None:
     """Make given vertex duals feasible, then as small as they can be, and match what is tight."""
     first, _, target, double = graph
     n = len(dual)
@@ -388,6 +397,12 @@ def _start(s: Any, graph: Any, dual: Any) -> None:
     for v in range(n):
         for e in range(first[v], first[v + 1]):
             s[DUAL, v] = max(s[DUAL, v], double[e] - s[DUAL, target[e]])
+    for v in range(n):
+        for e in range(first[v], first[v + 1]):
+            w = target[e]
+            tight = w == hint[v] and s[DUAL, v] + s[DUAL, w] == double[e]
+            if tight and s[MATE, v] < 0 and s[MATE, w] < 0:
+                s[MATE, v], s[MATE, w] = w, v
     for v in range(n):
         if s[MATE, v] >= 0:
             continue
@@ -412,13 +427,14 @@ def match(
     target: Any,
     double: Any,  # (2 m,) twice its weight
     dual: Any,  # (n,) vertex duals to start from, in half units
+    hint: Any,  # (n,) mates to start from where the duals allow it, or -1
     stop: Any,  # (1,) set from outside to end after the present tree
 ) -> tuple[Any, bool]:
     """Return the state (its rows DUAL, MATE, PARENT are the answer) and whether it is optimal."""
     n = len(dual)
     s = np.zeros((ROWS, max(8, n + n // 2 + 1)), np.int64)
     graph = (first, source, target, double)
-    _start(s, graph, dual)
+    _start(s, graph, dual, hint)
     heap = np.empty((2, 1024), np.int64)
     for v in range(n):
         if stop[0]:

@@ -31,8 +31,9 @@ from elastico_opt.program.arrays import Bools, Floats, Ints
 
 #: Bits of the largest weight: duals grow beyond it, far from 64.
 BITS = 50
-#: Growth of the steps in which a price is searched.
-GROWTH = 64
+#: Growth of the steps in which a price is searched; and how many times more the size of the
+#: matching changes than the price, both as shares, when the first step after a tie is taken.
+GROWTH, STEADY = 4, 4
 #: Most prices tried.
 PRICES = 60
 
@@ -93,16 +94,17 @@ class Certificate:
 
     def excess(self, graph: Graph) -> int:
         """Return the largest excess of any edge or loop, or 0."""
+        vertex, price = np.maximum(self.vertex, 0), max(0, self.price)
+        over = 2 * graph.weight - vertex[graph.one] - vertex[graph.two] - price
+        loops = int((2 * graph.loop - vertex).max(initial=0)) - price
+        # Few edges exceed the vertex duals; only these need the sets.
+        some = np.flatnonzero(over > 0)
+        held = np.zeros(len(some), dtype=np.int64)
         odd = np.append(np.maximum(self.odd, 0), 0)
-        held = np.zeros(len(graph.one), dtype=np.int64)
         for level in self.nest.T:
-            mine, theirs = level[graph.one], level[graph.two]
+            mine, theirs = level[graph.one[some]], level[graph.two[some]]
             held += np.where(mine == theirs, odd[mine], 0)
-        vertex = np.maximum(self.vertex, 0)
-        edges = 2 * graph.weight - vertex[graph.one] - vertex[graph.two] - held
-        loops = 2 * graph.loop - vertex
-        worst = max(int(edges.max(initial=-(2**62))), int(loops.max(initial=-(2**62))))
-        return max(0, worst - max(0, self.price))
+        return max(0, loops, int((over[some] - held).max(initial=0)))
 
     def bound(self, graph: Graph) -> int:
         """Return twice a weight that no choice can exceed, by weak duality alone."""
@@ -139,9 +141,15 @@ class Matching:
 class Matcher:
     """Best matchings of one graph at different prices."""
 
-    def __init__(self, graph: Graph, vertex: Ints, stop: Bools) -> None:
-        """Start from vertex duals in half units (any will do); `stop` ends a search early."""
-        self.graph, self.vertex, self.stop = graph, vertex, stop
+    def __init__(
+        self, graph: Graph, vertex: Ints, price: int, stop: Bools, mate: Ints | None = None
+    ) -> None:
+        """Start near vertex duals in half units and mates that were good at a price (any will do).
+
+        `stop` is set from outside to end a search early.
+        """
+        self.graph, self.vertex, self.price, self.stop = graph, vertex, price, stop
+        self.mate = np.full(graph.n, -1) if mate is None else mate
         self.first, self.source, self.target, self.number = graph.sparse()
 
     def at(self, price: int) -> Matching | None:
@@ -152,10 +160,11 @@ class Matcher:
         # What a vertex earns alone is its own; an edge counts with what it earns beyond that.
         alone = np.maximum(graph.loop - price, 0)
         double = 2 * (graph.weight - price - alone[graph.one] - alone[graph.two])
+        # Both ends of an edge share what its price changes by.
+        start = self.vertex + (self.price - price) - 2 * alone
         state, finished = match(
-            self.first, self.source, self.target, double[self.number],
-            self.vertex - 2 * alone, self.stop,
-        )  # fmt: skip
+            self.first, self.source, self.target, double[self.number], start, self.mate, self.stop
+        )
         return self._read(state, price, alone) if finished else None
 
     def _read(self, state: Ints, price: int, alone: Ints) -> Matching:
@@ -172,6 +181,7 @@ class Matcher:
         certificate = Certificate(2 * price, dual[:n] + 2 * alone, nest, odd)
         # The next price starts from these duals with the sets dissolved: still feasible.
         self.vertex = certificate.vertex + np.append(odd, 0)[nest].sum(axis=1)
+        self.price, self.mate = price, mate
         single = (mate < 0) & (alone > 0)
         value, size = self._worth(mate, single)
         return Matching(mate, single, value, size, certificate, certificate.bound(graph))
@@ -248,38 +258,34 @@ class Best:
     bound: int  # in half units
 
 
-def best_choice(matcher: Matcher, price: int) -> Best | None:
+def best_choice(matcher: Matcher, price: int, slack: int = 0) -> Best | None:
     """Return the best choice of at most G edges and loops; None when stopped.
 
     The price is searched from a guess: by growing steps until one matching is too small and one
-    too large, then where the lines of their values cross.
+    too large, then where the lines of their values cross. With a `slack` (in half units) the
+    choice is only surely so near the bound.
     """
-    graph = matcher.graph
-    small = large = lowest = None
+    most, small, large, lowest = matcher.graph.most, None, None, None
     # Half a grain above or below, ties break for the small or the large.
-    step, price = max(1, 2**graph.grain // 2), max(0, price)
+    step, price = max(1, 2**matcher.graph.grain // 2), max(0, price)
     for _ in range(PRICES):
         found = matcher.at(price)
         if found is None:
             return None
-        if lowest is None or found.bound < lowest.bound:
-            lowest = found
-        if found.size <= graph.most and (price == 0 or found.size == graph.most):
+        lowest = found if lowest is None or found.bound < lowest.bound else lowest
+        if found.size == most or (found.size < most and price == 0):
             return _chosen(matcher, found.mate, found.alone, lowest)
-        if found.size < graph.most:
-            small = found
-        else:
-            large = found
+        small, large = (found, large) if found.size < most else (small, found)
         if small is None or large is None:
-            price = max(0, price + (step if small is None else -step))
-            step *= GROWTH
+            price += step if small is None else -min(step, (price + 1) // 2)
+            step = max(GROWTH * step, price * abs(found.size - most) // (STEADY * (most + 1)))
             continue
         price = (large.value - small.value) // (large.size - small.size)
-        if lowest.bound <= 2 * (small.value + (graph.most - small.size) * price):
+        if lowest.bound <= 2 * (small.value + (most - small.size) * price) + slack:
             break
         if 2 * price in (small.certificate.price, large.certificate.price):
             break
-    if small is None or large is None:
+    if small is None or large is None or lowest is None:
         return None
     return _chosen(matcher, *matcher.between(small, large), lowest)
 

@@ -46,6 +46,7 @@ from elastico_opt.solvers.pattern.incumbent import Incumbent
 from elastico_opt.solvers.pattern.integer import matrix_form, selection
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
+from elastico_opt.solvers.pattern.pairs import Pairing, pairs_only
 from elastico_opt.solvers.pattern.pricing import Pricer
 from elastico_opt.solvers.pattern.realise import realise
 from elastico_opt.solvers.pattern.rounding import Rounding
@@ -53,6 +54,8 @@ from elastico_opt.solvers.pattern.tighten import Tightening
 
 #: First slack of the enumeration as a share of the value of one device, and its growth.
 FIRST_SLACK, GROWTH = 5e-3, 8.0
+#: Rounds of the linear relaxation before matchings take over.
+FEW_ROUNDS = 4
 #: Bursts of cuts and roundings before patterns are listed.
 DIVES = 3
 #: Bursts of cuts that may pass without a better bound before branching.
@@ -173,7 +176,12 @@ class _Run:
         """Close a stage on the present layout; None when only finer pools can close it."""
         stage = Stage(index, self._floors(index))
         generation = Generation(self.layout, self.pricer, stage, self.limits)
-        generation.run(self._start_patterns(), lambda: self._note(index, generation))
+        start = self._start_patterns()
+        if pairs_only(self.layout, self.pricer, stage):
+            generation.run(start, lambda: self._note(index, generation), FEW_ROUNDS)
+            if self._pair(index, stage, generation):
+                return self._settled(index)
+        generation.run(start, lambda: self._note(index, generation))
         self._note(index, generation)
         self.statistics["rounds"] += generation.rounds
         self.statistics["columns"] += len(generation.master.patterns)
@@ -197,6 +205,25 @@ class _Run:
                 return self._hopeless(index)
             slack *= GROWTH
         return settled
+
+    def _pair(self, index: int, stage: Stage, generation: Generation) -> bool:
+        """Solve a stage that is a matching; False when that does not close it."""
+        if generation.duals is None:
+            return False
+        pairing = Pairing(self.layout, self.pricer, stage, self.limits)
+
+        def on_round() -> None:
+            held = self.incumbent.values[index] if self.incumbent.plan is not None else -np.inf
+            if pairing.choice is not None and pairing.value > held:
+                self.incumbent.offer(realise(self.layout, pairing.choice, index, self.limits))
+            self._refute(index, pairing.bound)
+            self._lower(index, pairing.bound)
+            self._event("matching")
+
+        pairing.run(generation.master.patterns, generation.duals, on_round)
+        self.statistics["rounds"] += pairing.rounds
+        self.statistics["columns"] += len(pairing.patterns)
+        return self._settled(index) is not None
 
     def _dive(self, index: int, stage: Stage, master: Master) -> None:
         """Look for a good plan among the master's patterns, cutting off what cannot be whole.
