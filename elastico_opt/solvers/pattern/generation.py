@@ -53,7 +53,7 @@ class Generation:
         """Generate columns until the LP is solved or a limit (of rounds, too) is reached."""
         self.master.add(start)
         self.master.add(self.pricer.singletons())
-        inertia = INERTIA if self._warm_up(start) else 0.0
+        inertia = INERTIA if self.rounds == 0 and self._warm_up(start) else 0.0
         while self.rounds < rounds and not self.limits.reached():
             solved = self.master.solve(self.limits)
             if solved is None:

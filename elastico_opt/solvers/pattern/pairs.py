@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from elastico_opt.formulations.columns import Patterns, empty_patterns, join, pattern_values
+from elastico_opt.formulations.columns import Patterns, join, pattern_values
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.program.arrays import Ints
 from elastico_opt.solvers.background import run_watched
@@ -68,7 +68,8 @@ class Pairing:
         self.layout, self.pricer, self.stage, self.limits = layout, pricer, stage, limits
         self.bound, self.proved, self.value, self.rounds = math.inf, math.inf, -math.inf, 0
         self.choice: Selection | None = None
-        self.patterns = empty_patterns()
+        none = np.zeros(0, dtype=np.int64)
+        self.patterns = Patterns(none, none, np.zeros((0, 2), dtype=np.int64))
         self.devices = int(layout.pool_size[0])
         # More than two jobs of a class per device cannot be placed.
         self.copies = np.minimum(layout.class_size, 2 * self.devices)
@@ -83,16 +84,20 @@ class Pairing:
         self._price = self._slack = 0
         self._listed = False
 
-    def run(self, start: Patterns, duals: Duals, on_round: Callable[[], None]) -> bool:
-        """Solve the stage, starting with some patterns near some duals.
+    def run(self, start: Patterns, duals: Duals, on_round: Callable[[], bool]) -> bool:
+        """Solve the stage, starting with some patterns near some duals, until told to end.
+
+        `on_round` looks at what a round found and says whether to go on.
 
         Returns
         -------
         bool
-            False when stopped, or when so many jobs are alike that the graph is too large.
+            False when ended early, or when so many jobs are alike that the graph is too large.
         """
         self._add(start)
-        row, n = np.rint(np.ldexp(duals.row, self._exponent)).astype(np.int64), len(self.copies)
+        row, n = np.clip(duals.row, 0.0, self._largest), len(self.copies)
+        row = np.rint(np.ldexp(row, self._exponent)).astype(np.int64)
+        # Half units: an edge is worth what its two ends and the device cost.
         self._vertex = np.repeat(2 * row[:n], self.copies)
         self._price = int(row[n]) >> self._grain << self._grain
         while not self.limits.reached():
@@ -102,11 +107,11 @@ class Pairing:
                 return False
             self._take(graph, best)
             more = self._price_out(best)
-            on_round()
-            if more is None:
-                return False
             if more == 0 and self._slack == 0:
+                on_round()
                 return True
+            if not on_round() or more is None:
+                return False
             self._slack = 0 if self._listed else self._scaled(SLACK * (self.bound - self.proved))
         return False
 
@@ -121,7 +126,8 @@ class Pairing:
         key = items[:, 0] * (len(self.layout.items) + 1) + items[:, 1] + 1
         _, first = np.unique(key, return_index=True)
         new = first[(value[first] > 0) & ~np.isin(key[first], self._known)]
-        self.patterns = join([self.patterns, patterns.select(new)])
+        if len(new):
+            self.patterns = join([self.patterns, patterns.select(new)])
         weight, _ = whole(value[new], self._largest, self._grain)
         self._weight = np.concatenate([self._weight, weight])
         self._known = np.concatenate([self._known, key[new]])

@@ -3,11 +3,13 @@
 Per stage (must-place jobs, then each priority):
 
 1. Column generation solves the LP over all patterns; every round yields a valid bound.
-2. All patterns whose reduced cost is within ``slack`` of zero are listed, and the integer program
-   over them is solved with gap zero. No solution better than ``bound - slack`` uses another
-   pattern, so ``max(its bound, bound - slack)`` bounds the optimum. The slack starts small and
-   grows until the incumbent meets the bound.
-3. The chosen patterns are given devices; where nodes were aggregated and the choice does not fit
+2. Where devices hold two residents at most and nothing else ties jobs together, best matchings
+   take over from the LP after a few rounds; their duals prove the optimum and the stage is done.
+3. Otherwise all patterns whose reduced cost is within ``slack`` of zero are listed, and the
+   integer program over them is solved with gap zero. No solution better than ``bound - slack``
+   uses another pattern, so ``max(its bound, bound - slack)`` bounds the optimum. The slack starts
+   small and grows until the incumbent meets the bound.
+4. The chosen patterns are given devices; where nodes were aggregated and the choice does not fit
    them, the nodes get pools of their own and the stage is solved again.
 
 The incumbent is verified from the snapshot before it counts. The restricted master alone proves
@@ -212,16 +214,17 @@ class _Run:
             return False
         pairing = Pairing(self.layout, self.pricer, stage, self.limits)
 
-        def on_round() -> None:
+        def on_round() -> bool:
             held = self.incumbent.values[index] if self.incumbent.plan is not None else -np.inf
             if pairing.choice is not None and pairing.value > held:
                 self.incumbent.offer(realise(self.layout, pairing.choice, index, self.limits))
             self._refute(index, pairing.bound)
             self._lower(index, pairing.bound)
             self._event("matching")
+            return self._settled(index) is None
 
         pairing.run(generation.master.patterns, generation.duals, on_round)
-        self.statistics["rounds"] += pairing.rounds
+        self.statistics["rounds"] += generation.rounds + pairing.rounds
         self.statistics["columns"] += len(pairing.patterns)
         return self._settled(index) is not None
 

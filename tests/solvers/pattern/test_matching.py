@@ -173,7 +173,7 @@ def test_classes_of_several_jobs(copies: int, gpus: int) -> None:
     generation.run(pricer.singletons(), lambda: None, rounds=1)
     pairing = Pairing(layout, pricer, stage, Limits())
     assert generation.duals is not None
-    assert pairing.run(generation.master.patterns, generation.duals, lambda: None)
+    assert pairing.run(generation.master.patterns, generation.duals, lambda: True)
     optimum = solve(given, solver="highs").objective
     assert pairing.value == pytest.approx(optimum, abs=1e-9)
     assert pairing.bound == pytest.approx(optimum, abs=1e-9)
