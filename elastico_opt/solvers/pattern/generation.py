@@ -49,12 +49,12 @@ class Generation:
         self.duals: Duals | None = None
         self.bins = max(FEWEST, min(BINS, PER_ROUND // max(1, layout.n_classes)))
 
-    def run(self, start: Patterns, on_round: Callable[[], None]) -> None:
-        """Generate columns until the LP is solved or a limit is reached."""
+    def run(self, start: Patterns, on_round: Callable[[], None], rounds: float = math.inf) -> None:
+        """Generate columns until the LP is solved or a limit (of rounds, too) is reached."""
         self.master.add(start)
         self.master.add(self.pricer.singletons())
-        inertia = INERTIA if self._warm_up(start) else 0.0
-        while not self.limits.reached():
+        inertia = INERTIA if self.rounds == 0 and self._warm_up(start) else 0.0
+        while self.rounds < rounds and not self.limits.reached():
             solved = self.master.solve(self.limits)
             if solved is None:
                 return

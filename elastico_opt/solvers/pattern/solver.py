@@ -3,11 +3,13 @@
 Per stage (must-place jobs, then each priority):
 
 1. Column generation solves the LP over all patterns; every round yields a valid bound.
-2. All patterns whose reduced cost is within ``slack`` of zero are listed, and the integer program
-   over them is solved with gap zero. No solution better than ``bound - slack`` uses another
-   pattern, so ``max(its bound, bound - slack)`` bounds the optimum. The slack starts small and
-   grows until the incumbent meets the bound.
-3. The chosen patterns are given devices; where nodes were aggregated and the choice does not fit
+2. Where devices hold two residents at most and nothing else ties jobs together, best matchings
+   take over from the LP after a few rounds; their duals prove the optimum and the stage is done.
+3. Otherwise all patterns whose reduced cost is within ``slack`` of zero are listed, and the
+   integer program over them is solved with gap zero. No solution better than ``bound - slack``
+   uses another pattern, so ``max(its bound, bound - slack)`` bounds the optimum. The slack starts
+   small and grows until the incumbent meets the bound.
+4. The chosen patterns are given devices; where nodes were aggregated and the choice does not fit
    them, the nodes get pools of their own and the stage is solved again.
 
 The incumbent is verified from the snapshot before it counts. The restricted master alone proves
@@ -47,6 +49,7 @@ from elastico_opt.solvers.pattern.incumbent import Incumbent
 from elastico_opt.solvers.pattern.integer import integer_form, selection, with_losses
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
+from elastico_opt.solvers.pattern.pairs import Pairing, pairs_only
 from elastico_opt.solvers.pattern.pricing import Pricer
 from elastico_opt.solvers.pattern.realise import realise
 from elastico_opt.solvers.pattern.rounding import Rounding
@@ -54,6 +57,8 @@ from elastico_opt.solvers.pattern.tighten import Tightening
 
 #: First slack of the enumeration as a share of the value of one device, and its growth.
 FIRST_SLACK, GROWTH = 5e-3, 8.0
+#: Rounds of the linear relaxation before matchings take over.
+FEW_ROUNDS = 4
 #: Bursts of cuts and roundings before patterns are listed.
 DIVES = 3
 #: Bursts of cuts that may pass without a better bound before branching.
@@ -181,7 +186,12 @@ class _Run:
         """Close a stage on the present layout; None when only finer pools can close it."""
         stage = Stage(index, self._floors(index))
         generation = Generation(self.layout, self.pricer, stage, self.limits)
-        generation.run(self._start_patterns(), lambda: self._note(index, generation))
+        start = self._start_patterns()
+        if pairs_only(self.layout, self.pricer, stage):
+            generation.run(start, lambda: self._note(index, generation), FEW_ROUNDS)
+            if self._pair(index, stage, generation):
+                return self._settled(index)
+        generation.run(start, lambda: self._note(index, generation))
         self._note(index, generation)
         self.statistics["rounds"] += generation.rounds
         self.statistics["columns"] += len(generation.master.patterns)
@@ -209,6 +219,26 @@ class _Run:
                 return self._hopeless(index)
             slack *= GROWTH
         return settled
+
+    def _pair(self, index: int, stage: Stage, generation: Generation) -> bool:
+        """Solve a stage that is a matching; False when that does not close it."""
+        if generation.duals is None:
+            return False
+        pairing = Pairing(self.layout, self.pricer, stage, self.limits)
+
+        def on_round() -> bool:
+            held = self.incumbent.values[index] if self.incumbent.plan is not None else -np.inf
+            if pairing.choice is not None and pairing.value > held:
+                self.incumbent.offer(realise(self.layout, pairing.choice, index, self.limits))
+            self._refute(index, pairing.bound)
+            self._lower(index, pairing.bound)
+            self._event("matching")
+            return self._settled(index) is None
+
+        pairing.run(generation.master.patterns, generation.duals, on_round)
+        self.statistics["rounds"] += generation.rounds + pairing.rounds
+        self.statistics["columns"] += len(pairing.patterns)
+        return self._settled(index) is not None
 
     def _dive(self, index: int, stage: Stage, master: Master) -> None:
         """Look for a good plan among the master's patterns, cutting off what cannot be whole.

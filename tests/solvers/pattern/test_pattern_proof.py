@@ -27,6 +27,7 @@ from elastico_opt.program import compile_program
 from elastico_opt.solvers.base import TOLERANCE, Event, Limits, Outcome, Stop
 from elastico_opt.solvers.pattern import PatternSolver, solver as solver_module
 from elastico_opt.solvers.pattern.generation import Generation
+from elastico_opt.solvers.pattern.pairs import Pairing
 from elastico_opt.solvers.pattern.pricing import Priced, Pricer
 from elastico_opt.verification import evaluate
 
@@ -96,13 +97,13 @@ def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         return found and Priced(empty_patterns(), found.excess, found.complete)
 
     monkeypatch.setattr(Pricer, "price", barren)
-    monkeypatch.setattr(Generation, "columns", lambda *_: None)
+    monkeypatch.setattr(Pricer, "enumerate", lambda *_: None)
 
 
 def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """The master stops after its first round, and nothing can be listed."""
 
-    def once(self: Generation, start: Any, on_round: Any) -> None:
+    def once(self: Generation, start: Any, on_round: Any, _: float = 1) -> None:
         self.master.add(start)
         self.master.add(self.pricer.singletons())
         solved = self.master.solve(self.limits)
@@ -111,7 +112,8 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
             on_round()
 
     monkeypatch.setattr(Generation, "run", once)
-    monkeypatch.setattr(Generation, "columns", lambda *_: None)
+    monkeypatch.setattr(Pairing, "run", lambda *_: False)
+    monkeypatch.setattr(Pricer, "enumerate", lambda *_: None)
 
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +122,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Pricer, "price", lambda self, *args, **more: price(self, *args, **{**more, "budget": 2})
     )
-    monkeypatch.setattr(Generation, "columns", lambda *_: None)
+    monkeypatch.setattr(Pricer, "enumerate", lambda *_: None)
 
 
 @pytest.mark.parametrize("starve", [no_columns, one_round, blind])
