@@ -38,9 +38,7 @@ class Rounding:
         whole[: len(point)] = np.floor(point + _WHOLE)
         return self._complete(whole, reduced)
 
-    def restricted(
-        self, start: Floats | None, reduced: Floats, margin: float = 0.0
-    ) -> Floats | None:
+    def restricted(self, reduced: Floats, margin: float) -> Floats | None:
         """Solve over the best columns alone, without fixing any, for a limited time.
 
         `margin` is the share of the host resources to leave free.
@@ -48,7 +46,7 @@ class Rounding:
         if self.form.n_columns > RESTRICTED:
             return None
         nothing = np.zeros(self.form.n_columns)
-        return self._complete(nothing, reduced, start, RESTRICTED_SECONDS, margin)
+        return self._complete(nothing, reduced, RESTRICTED_SECONDS, margin)
 
     def _columns(self, fixed: Floats, reduced: Floats, most: int = COLUMNS) -> tuple[Ints, Floats]:
         """Return the columns that still fit beside a fixed part, and what the rows have left.
@@ -68,9 +66,8 @@ class Rounding:
         return np.concatenate([columns, np.flatnonzero(~self.form.integer)]), left
 
     def _complete(
-        self, fixed: Floats, reduced: Floats, start: Floats | None = None, seconds: float = SECONDS,
-        margin: float = 0.0,
-    ) -> Floats | None:  # fmt: skip
+        self, fixed: Floats, reduced: Floats, seconds: float = SECONDS, margin: float = 0.0
+    ) -> Floats | None:
         """Solve the integer program over the columns that fit beside a fixed part."""
         most = COLUMNS if fixed.any() else RESTRICTED
         columns, left = self._columns(fixed, reduced, most)
@@ -91,9 +88,8 @@ class Rounding:
             constants={},
         )
         ends = min(self.limits.deadline, time.monotonic() + seconds)
-        first = None if start is None else start[columns]
         answer = HighsEngine(residual, replace(self.limits, deadline=ends)).solve(
-            self.stage.index, self.stage.floor_pairs, first, lambda objective, bound: None
+            self.stage.index, self.stage.floor_pairs, None, lambda objective, bound: None
         )
         if answer.vector is None:
             return None
