@@ -1,0 +1,347 @@
+"""The tighter price loop: prices of jobs and devices in the pattern form, without its program.
+
+For any duals of the right sign, class rows μ, link rows y, pools π, sites σ and host rows,
+
+    B = Σ rows b·dual + Σ_k G_k · max(0, best reduced cost in pool k)
+
+bounds every plan (`lagrangian_bound`). The best B is the value of the pattern form's linear
+relaxation: the price bound with device borders and interference. Plain subgradients are of no use
+here, since one pool has one best pattern. Instead:
+
+1. **Sample.** The linear program over a sample of job classes gives the prices of devices.
+2. **Extend.** Every other class is worth what it brings beside the sample.
+3. **Look** at all patterns (`sweep`): this certifies a bound, and gives each row's largest reduced
+   cost ρ.
+4. **Share.** With at most s residents, ``μ ← μ + ρ/s`` and ``y ← y − ρ/s``. For two residents this
+   is the mean of μ and the least price that each job could ask for if the others kept theirs, so
+   that all pairs are satisfied after it, whatever μ was: violations vanish and slack is handed out.
+5. **Balance.** Lowering π by δ raises the worth of each resident by δ/s. The sum of all prices is
+   convex in π and needs no look at patterns: it is minimised pool by pool.
+
+Steps 3 to 5 repeat. Each look is a bound of its own; the best one counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from elastico_opt.formulations.columns import item_host_matrix, static_matrix, static_values
+from elastico_opt.formulations.layout import ELSEWHERE, Layout
+from elastico_opt.program.arrays import Bools, Floats
+from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.lagrangian.sweep import Look, Looker
+from elastico_opt.solvers.pattern.generation import BINS, SAMPLE
+from elastico_opt.solvers.pattern.master import Master, Stage, lagrangian_bound
+from elastico_opt.solvers.pattern.pricing import Duals, Pricer
+
+#: Rounds of looking, sharing and balancing.
+ROUNDS = 3
+#: Reduced costs are told apart down to this share of the highest device price, below 0.
+SLACK = 0.05
+#: Share of the time left that the sample may take.
+SAMPLE_SHARE = 0.25
+#: Relative gain in the sum of prices below which another look is not worth it.
+STALL = 1e-5
+#: Widest change of a device price in one round, golden-section steps per pool, and passes.
+_SPAN, _STEPS, _PASSES = 0.3, 14, 2
+_GOLDEN = (5**0.5 - 1) / 2
+_FAR = 1e30
+
+
+@dataclass(frozen=True, slots=True)
+class RowRound:
+    """One look: its stage, the seconds since the start, its bound, and the best so far."""
+
+    stage: int
+    seconds: float
+    bound: float
+    best: float
+
+
+@dataclass(frozen=True)
+class RowBound:
+    """What the row loop proved.
+
+    Attributes
+    ----------
+    tiers : tuple of float or None
+        Per priority, highest first, the most that any plan is worth there, whatever the other
+        tiers reach; None where time ran out before the first look ended.
+    duals : tuple of Duals or None
+        What proves them; they start the next call.
+    log : tuple of RowRound
+    """
+
+    tiers: tuple[float | None, ...]
+    duals: tuple[Duals | None, ...]
+    log: tuple[RowRound, ...]
+
+
+def row_price_bound(
+    layout: Layout,
+    limits: Limits | None = None,
+    rounds: int = ROUNDS,
+    start: tuple[Duals | None, ...] = (),
+    sample: int = SAMPLE,
+    pricer: Pricer | None = None,
+) -> RowBound:
+    """Bound every tier by prices of the pattern form's rows.
+
+    Parameters
+    ----------
+    layout : Layout
+    limits : Limits, optional
+        Its threads share each look; its seed draws the sample.
+    rounds : int
+        Looks per tier, at most.
+    start : tuple of Duals or None
+        Duals per tier to start from instead of a sample (of the same layout).
+    sample : int
+        Classes in the sample; with no more classes than that it is the whole linear program.
+    pricer : Pricer, optional
+        Of the layout, if there is one already.
+
+    Returns
+    -------
+    RowBound
+    """
+    limits = limits or Limits()
+    pricer = pricer or Pricer(layout)
+    began = time.monotonic()
+    tiers: list[float | None] = []
+    duals: list[Duals | None] = []
+    log: list[RowRound] = []
+    for tier, offset in enumerate(layout.offset.tolist()):
+        stage = Stage(tier + int(layout.n_must > 0))
+        known = start[tier] if tier < len(start) else None
+        run = _StageRun(layout, pricer, stage, limits)
+        run.go(known or run.first_duals(sample), rounds, began)
+        tiers.append(None if run.best == np.inf else run.best + offset)
+        duals.append(run.duals)
+        log += run.log
+    return RowBound(tuple(tiers), tuple(duals), tuple(log))
+
+
+class _StageRun:
+    """The row loop for one tier; the best bound and its duals."""
+
+    def __init__(self, layout: Layout, pricer: Pricer, stage: Stage, limits: Limits) -> None:
+        self.layout, self.pricer, self.stage, self.limits = layout, pricer, stage, limits
+        self.looker = Looker(layout, pricer)
+        self.best = np.inf
+        self.duals: Duals | None = None
+        self.log: list[RowRound] = []
+        self.weight = np.zeros(layout.n_stages)
+        self.weight[stage.index] = 1.0
+        self.closing = _Closing(layout, pricer, self.weight)
+
+    def go(self, duals: Duals | None, rounds: int, began: float) -> None:
+        """Look, share, balance, until nothing is gained or a limit is reached."""
+        pools = self._pools
+        for _ in range(rounds):
+            if duals is None or self.limits.reached():
+                return
+            slack = SLACK * max(float(duals.row[pools].max(initial=0.0)), 1e-12)
+            look = self.looker.look(duals, slack, self.limits)
+            if look is None:
+                return
+            self._certify(duals, look, began)
+            if not look.complete:
+                return
+            duals = self._improved(duals, look)
+            if duals.row @ self.layout.row_upper >= self.best - STALL * abs(self.best):
+                return
+
+    @property
+    def _pools(self) -> slice:
+        return slice(self.layout.first_pool_row, self.layout.first_site_row)
+
+    def _certify(self, duals: Duals, look: Look, began: float) -> None:
+        """Raise site duals to what their own patterns ask, and take the bound."""
+        layout, row = self.layout, duals.row.copy()
+        sites = slice(layout.first_site_row, layout.first_host_row)
+        row[sites] += np.maximum(look.site, 0.0)
+        proved = Duals(row, duals.stage)
+        rounding = 1e-12 * float(row @ layout.row_upper)
+        bound = float(lagrangian_bound(layout, self.stage, proved, look.excess)) + rounding
+        if bound < self.best:
+            self.best, self.duals = bound, proved
+        seconds = time.monotonic() - began
+        self.log.append(RowRound(self.stage.index, seconds, bound, self.best))
+
+    def _improved(self, duals: Duals, look: Look) -> Duals:
+        """Share out each row's best reduced cost, then balance the prices of devices."""
+        layout, row = self.layout, duals.row.copy()
+        n, last = layout.n_classes, layout.first_pool_row
+        share = np.where(self.closing.seated.any(axis=1), look.best[:last], 0.0)
+        share /= self.looker.slots
+        row[:n] += share[:n]
+        row[n:last] -= share[n:]
+        sites = slice(layout.first_site_row, layout.first_host_row)
+        row[sites] = np.maximum(0.0, row[sites] + np.minimum(look.site, 0.0) / 2)
+        return Duals(self.closing.balanced(row, self.looker.slots), duals.stage)
+
+    # ---- where to start ------------------------------------------------------------------
+
+    def first_duals(self, size: int) -> Duals | None:
+        """Return duals from the linear program over a sample, extended to all classes."""
+        layout, limits = self.layout, self.limits
+        active = np.zeros(layout.n_classes, dtype=bool)
+        order = np.random.default_rng(limits.seed).permutation(layout.n_classes)
+        active[order[:size]] = True
+        if limits.remaining() < np.inf:
+            share = time.monotonic() + SAMPLE_SHARE * limits.remaining()
+            limits = replace(limits, deadline=share)
+        duals = self._sampled(active, limits)
+        if duals is None or active.all():
+            return duals
+        row = duals.row.copy()
+        n, last = layout.n_classes, layout.first_pool_row
+        found = self.looker.beside(self._without(row, active), active, self.limits)
+        if found is None:
+            return None
+        new = np.flatnonzero(found > -np.inf)
+        row[new] = np.maximum(0.0, np.where(new < n, found[new], -found[new]))
+        inactive = np.zeros(last, dtype=bool)
+        inactive[:n] = ~active
+        row[: len(inactive)][inactive & (found == -np.inf)] = 0.0
+        return Duals(self.closing.closed(row), self.weight)
+
+    def _without(self, row: Floats, active: Bools) -> Duals:
+        """Return duals in which inactive classes ask for nothing, and their workers neither."""
+        layout = self.layout
+        bare = row.copy()
+        bare[: layout.n_classes][~active] = 0.0
+        items = layout.items
+        bare[items.row[~active[items.job_class]]] = 0.0
+        return Duals(bare, self.weight)
+
+    def _sampled(self, active: Bools, limits: Limits) -> Duals | None:
+        """Solve the linear program over the active classes, as far as time allows."""
+        layout = self.layout
+        sample = Master(layout, self.stage, limits, active)
+        singles = self.pricer.singletons()
+        mine = active[layout.items.job_class[singles.items[:, 0]]]
+        sample.add(singles.select(np.flatnonzero(mine)))
+        duals, rounds = None, 0
+        while not limits.reached():
+            solved = sample.solve(limits)
+            if solved is None:
+                break
+            duals, rounds = solved[1], rounds + 1
+            priced = self.pricer.price(duals, limits, BINS, rounds, active=active)
+            if priced is None or sample.add(priced.patterns) == 0:
+                break
+        return duals
+
+
+class _Closing:
+    """Makes duals consistent without a look at pairs: static columns and lone items cost nothing.
+
+    Prices may only be raised for it where that is cheap: a class row by what its choices or lone
+    items gain; a link row is lowered to what its cheapest provider asks.
+    """
+
+    def __init__(self, layout: Layout, pricer: Pricer, weight: Floats) -> None:
+        self.layout, self.weight = layout, weight
+        items, last = layout.items, layout.first_pool_row
+        free = items.site == ELSEWHERE
+        self.seated = np.zeros((last, layout.n_pools), dtype=bool)
+        self.seated[items.row, items.pool] = True
+        self.alone, self.linked = np.flatnonzero(free & ~items.linked), free & items.linked
+        self.gangs = np.flatnonzero(self.linked)
+        self.worth = layout.by_stage(items.job_class, items.value, ~items.linked) @ weight
+        self.host = item_host_matrix(layout) if len(layout.item_host[0]) else None
+        static = layout.static
+        self.matrix = static_matrix(layout)
+        self.gain = static_values(layout) @ weight
+        rows, columns, values = static.entries
+        link = (values < 0) & (rows >= layout.n_classes) & (rows < last)
+        self.provided, self.providers = rows[link], columns[link]
+        self.placing = np.flatnonzero(static.places)
+
+    def closed(self, row: Floats) -> Floats:
+        """Return consistent duals."""
+        layout, items = self.layout, self.layout.items
+        n, last = layout.n_classes, layout.first_pool_row
+        row = row.copy()
+        row[n:last] = np.maximum(row[n:last], 0.0)
+        rent = row[last : layout.first_site_row][items.pool]
+        if self.host is not None:
+            rent = rent + self.host @ row[layout.first_host_row :]
+        np.minimum.at(row, items.row[self.gangs], rent[self.gangs])
+        if len(self.providers):
+            row[self.provided] = 0.0
+            asks = self.matrix.T @ row
+            least = np.full(last, _FAR)
+            np.minimum.at(least, self.provided, asks[self.providers])
+            row[self.provided] = np.maximum(least[self.provided], 0.0)
+        need = np.zeros(n)
+        mine = self.alone
+        np.maximum.at(need, items.job_class[mine], self.worth[mine] - rent[mine])
+        if len(self.placing):
+            classless = row.copy()
+            classless[:n] = 0.0
+            gains = (self.gain - self.matrix.T @ classless)[self.placing]
+            np.maximum.at(need, layout.static.job_class[self.placing], gains)
+        row[:n] = np.maximum(row[:n], need)
+        return row
+
+    def balanced(self, row: Floats, slots: int) -> Floats:
+        """Return consistent duals with device prices that make their sum least, pool by pool."""
+        layout = self.layout
+        n, last = layout.n_classes, layout.first_pool_row
+        before = row[last : layout.first_site_row].copy()
+
+        def at(price: Floats) -> tuple[float, Floats]:
+            change = np.where(self.seated, (before - price) / slots, -np.inf).max(
+                axis=1, initial=-np.inf
+            )
+            change[change == -np.inf] = 0.0
+            moved = row.copy()
+            moved[:n] += change[:n]
+            moved[n:last] -= change[n:]
+            moved[last : layout.first_site_row] = price
+            moved = self.closed(moved)
+            return float(moved @ layout.row_upper), moved
+
+        def total_at(price: Floats, k: int, value: float) -> float:
+            return at(_put(price, k, value))[0]
+
+        price = before.copy()
+        best, found = at(price)
+        for _ in range(_PASSES if layout.n_pools > 1 else 1):
+            for k in range(layout.n_pools):
+                value = _least(partial(total_at, price, k), float(price[k]))
+                total, moved = at(_put(price, k, value))
+                if total < best:
+                    best, found, price = total, moved, _put(price, k, value)
+        return found
+
+
+def _put(price: Floats, k: int, value: float) -> Floats:
+    changed = price.copy()
+    changed[k] = value
+    return changed
+
+
+def _least(function: Callable[[float], float], near: float) -> float:
+    """Return about where a convex function is least, around a number, by golden sections."""
+    low, high = near * (1 - _SPAN), near * (1 + _SPAN)
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(left), function(right)
+    for _ in range(_STEPS):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return left if at_left < at_right else right
