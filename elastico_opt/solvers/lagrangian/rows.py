@@ -12,11 +12,14 @@ here, since one pool has one best pattern. Instead:
 2. **Extend.** Every other class is worth what it brings beside the sample.
 3. **Look** at all patterns (`sweep`): this certifies a bound, and gives each row's largest reduced
    cost ρ.
-4. **Share.** With at most s residents, ``μ ← μ + ρ/s`` and ``y ← y − ρ/s``. For two residents this
-   is the mean of μ and the least price that each job could ask for if the others kept theirs, so
-   that all pairs are satisfied after it, whatever μ was: violations vanish and slack is handed out.
-5. **Balance.** Lowering π by δ raises the worth of each resident by δ/s. The sum of all prices is
-   convex in π and needs no look at patterns: it is minimised pool by pool.
+4. **Share.** With at most s residents, ``μ_k = μ + ρ_k/s`` satisfies the patterns of pool k (of
+   link rows, ``y − ρ_k/s``). For two residents it is the mean of μ and the least price that each
+   job could ask for if the others kept theirs: then all pairs are satisfied, whatever μ was.
+   Violations vanish, and slack is handed out.
+5. **Balance.** Lowering π_k by δ raises what each resident there must ask by δ/s, lowering a host
+   price by what it takes of that; the new μ is the largest over the pools. The sum of all prices
+   is convex in these prices and needs no look at patterns: it is minimised by scaling them, all
+   together and one by one.
 
 Steps 3 to 5 repeat. Each look is a bound of its own; the best one counts.
 """
@@ -32,7 +35,7 @@ import numpy as np
 
 from elastico_opt.formulations.columns import item_host_matrix, static_matrix, static_values
 from elastico_opt.formulations.layout import ELSEWHERE, Layout
-from elastico_opt.program.arrays import Bools, Floats
+from elastico_opt.program.arrays import Bools, Floats, Ints
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.lagrangian.sweep import Look, Looker
 from elastico_opt.solvers.pattern.generation import BINS, SAMPLE
@@ -41,14 +44,15 @@ from elastico_opt.solvers.pattern.pricing import Duals, Pricer
 
 #: Rounds of looking, sharing and balancing.
 ROUNDS = 3
-#: Reduced costs are told apart down to this share of the highest device price, below 0.
-SLACK = 0.05
+#: Reduced costs are told apart down to this share of the highest device price, below 0: with one
+#: pool, where looks are long, and with several, whose prices are to be balanced.
+SLACK, WIDE_SLACK = 0.05, 0.2
 #: Share of the time left that the sample may take.
 SAMPLE_SHARE = 0.25
 #: Relative gain in the sum of prices below which another look is not worth it.
 STALL = 1e-5
-#: Widest change of a device price in one round, golden-section steps per pool, and passes.
-_SPAN, _STEPS, _PASSES = 0.3, 14, 2
+#: Widest relative change of a device price in one round, and golden-section steps.
+_SPAN, _STEPS = 0.3, 12
 _GOLDEN = (5**0.5 - 1) / 2
 _FAR = 1e30
 
@@ -146,7 +150,8 @@ class _StageRun:
         for _ in range(rounds):
             if duals is None or self.limits.reached():
                 return
-            slack = SLACK * max(float(duals.row[pools].max(initial=0.0)), 1e-12)
+            share = SLACK if self.layout.n_pools == 1 else WIDE_SLACK
+            slack = share * max(float(duals.row[pools].max(initial=0.0)), 1e-12)
             look = self.looker.look(duals, slack, self.limits)
             if look is None:
                 return
@@ -178,13 +183,10 @@ class _StageRun:
         """Share out each row's best reduced cost, then balance the prices of devices."""
         layout, row = self.layout, duals.row.copy()
         n, last = layout.n_classes, layout.first_pool_row
-        share = np.where(self.closing.seated.any(axis=1), look.best[:last], 0.0)
-        share /= self.looker.slots
-        row[:n] += share[:n]
-        row[n:last] -= share[n:]
+        ask = np.concatenate([row[:n], -row[n:last]])[:, None] + look.best / self.looker.slots
         sites = slice(layout.first_site_row, layout.first_host_row)
         row[sites] = np.maximum(0.0, row[sites] + np.minimum(look.site, 0.0) / 2)
-        return Duals(self.closing.balanced(row, self.looker.slots), duals.stage)
+        return Duals(self.closing.balanced(row, ask, self.looker.slots), duals.stage)
 
     # ---- where to start ------------------------------------------------------------------
 
@@ -257,6 +259,7 @@ class _Closing:
         self.gangs = np.flatnonzero(self.linked)
         self.worth = layout.by_stage(items.job_class, items.value, ~items.linked) @ weight
         self.host = item_host_matrix(layout) if len(layout.item_host[0]) else None
+        self.host_most, self.host_least = self._host_use()
         static = layout.static
         self.matrix = static_matrix(layout)
         self.gain = static_values(layout) @ weight
@@ -264,6 +267,18 @@ class _Closing:
         link = (values < 0) & (rows >= layout.n_classes) & (rows < last)
         self.provided, self.providers = rows[link], columns[link]
         self.placing = np.flatnonzero(static.places)
+
+    def _host_use(self) -> tuple[Floats, Floats]:
+        """Return (rows, K, H): the most and the least that an item of a row takes in a pool."""
+        items, n_host = self.layout.items, len(self.layout.program.host_resources)
+        most = np.zeros((*self.seated.shape, n_host))
+        least = np.full(most.shape, np.inf)
+        take = np.zeros((len(items), n_host))
+        item, row, amount = self.layout.item_host
+        take[item, (row - self.layout.first_host_row) % max(1, n_host)] = amount
+        np.maximum.at(most, (items.row, items.pool), take)
+        np.minimum.at(least, (items.row, items.pool), take)
+        return most, np.where(np.isinf(least), 0.0, least)
 
     def closed(self, row: Floats) -> Floats:
         """Return consistent duals."""
@@ -292,47 +307,61 @@ class _Closing:
         row[:n] = np.maximum(row[:n], need)
         return row
 
-    def balanced(self, row: Floats, slots: int) -> Floats:
-        """Return consistent duals with device prices that make their sum least, pool by pool."""
+    def balanced(self, row: Floats, ask: Floats, slots: int) -> Floats:
+        """Return consistent duals with prices of devices and hosts that make their sum less.
+
+        `ask` is (class and link rows, K): the least price that satisfies a row's patterns of a
+        pool at the present prices; of link rows, which pay, with a minus.
+        """
         layout = self.layout
         n, last = layout.n_classes, layout.first_pool_row
-        before = row[last : layout.first_site_row].copy()
+        pools = np.arange(last, layout.first_site_row)
+        hosts = np.arange(layout.first_host_row, layout.n_rows)
 
         def at(price: Floats) -> tuple[float, Floats]:
-            change = np.where(self.seated, (before - price) / slots, -np.inf).max(
-                axis=1, initial=-np.inf
-            )
-            change[change == -np.inf] = 0.0
-            moved = row.copy()
-            moved[:n] += change[:n]
-            moved[n:last] -= change[n:]
-            moved[last : layout.first_site_row] = price
+            more = ask + (row[pools] - price[pools]) / slots + self._host_change(row - price)
+            least = np.where(self.seated, more, -_FAR).max(axis=1)
+            moved = price.copy()
+            moved[:n] = least[:n]
+            moved[n:last] = np.where(least[n:] > -_FAR, -least[n:], row[n:last])
             moved = self.closed(moved)
             return float(moved @ layout.row_upper), moved
 
-        def total_at(price: Floats, k: int, value: float) -> float:
-            return at(_put(price, k, value))[0]
+        def scaled(price: Floats, which: Ints, factor: float) -> Floats:
+            changed = price.copy()
+            changed[which] *= factor
+            return changed
 
-        price = before.copy()
+        def total(price: Floats, which: Ints, factor: float) -> float:
+            return at(scaled(price, which, factor))[0]
+
+        price = row.copy()
         best, found = at(price)
-        for _ in range(_PASSES if layout.n_pools > 1 else 1):
-            for k in range(layout.n_pools):
-                value = _least(partial(total_at, price, k), float(price[k]))
-                total, moved = at(_put(price, k, value))
-                if total < best:
-                    best, found, price = total, moved, _put(price, k, value)
+        groups = [hosts, pools, *hosts[:, None], *pools[:, None]]
+        for which in [group for group in groups if row[group].any()]:
+            low = 0.0 if which[0] >= layout.first_host_row else 1.0 - _SPAN
+            factor = _least(partial(total, price, which), low, 1.0 + _SPAN)
+            value, moved = at(scaled(price, which, factor))
+            if value < best:
+                best, found, price = value, moved, scaled(price, which, factor)
         return found
 
+    def _host_change(self, fall: Floats) -> Floats:
+        """Return (rows, K): the most that items of a row save by lower host prices in a pool."""
+        n_host = len(self.layout.program.host_resources)
+        change = np.zeros(self.seated.shape)
+        if self.host is None:
+            return change
+        fallen = fall[self.layout.first_host_row :].reshape(-1, n_host)
+        for k, n in enumerate(self.layout.pool_node_pool.tolist()):
+            for h in np.flatnonzero(fallen[n]).tolist():
+                takes = self.host_most if fallen[n, h] > 0 else self.host_least
+                change[:, k] += fallen[n, h] * takes[:, k, h]
+        return change
 
-def _put(price: Floats, k: int, value: float) -> Floats:
-    changed = price.copy()
-    changed[k] = value
-    return changed
 
-
-def _least(function: Callable[[float], float], near: float) -> float:
-    """Return about where a convex function is least, around a number, by golden sections."""
-    low, high = near * (1 - _SPAN), near * (1 + _SPAN)
+def _least(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return about where a convex function is least between two numbers, by golden sections."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(_STEPS):

@@ -34,9 +34,9 @@ class Look:
 
     Attributes
     ----------
-    best : (rows,) floats
-        Per class and link row the largest reduced cost of a pattern with an item of that row;
-        at least ``-slack`` (below that nothing was looked for). The rest is ``-slack``.
+    best : (class and link rows, K) floats
+        Per row and pool the largest reduced cost of a pattern there with an item of that row;
+        at least ``-slack`` (below that nothing was looked for).
     excess : (K,) floats
         Per pool an upper bound on the largest reduced cost of any pattern, at least 0.
     site : (S,) floats
@@ -68,7 +68,7 @@ class Looker:
     def look(self, duals: Duals, slack: float, limits: Limits) -> Look | None:
         """Look at everything; None when the search did not even stop in time."""
         layout = self.layout
-        best = np.full(layout.n_rows, -slack)
+        best = np.full((layout.first_pool_row, layout.n_pools), -slack)
         excess = np.zeros(layout.n_pools)
         site = np.full(len(layout.site_device), -slack)
         stop = np.zeros(1, dtype=bool)
@@ -80,7 +80,8 @@ class Looker:
                 rent, top, found, left = self._place(
                     place, base, duals, slack, limits.threads, stop
                 )
-                np.maximum(best[: len(top)], top - rent, out=best[: len(top)])
+                here = best[:, place.pool]
+                np.maximum(here, top - rent, out=here)
                 most = max(found, left) - rent
                 if place.site != ELSEWHERE:
                     site[place.site] = max(site[place.site], most)
