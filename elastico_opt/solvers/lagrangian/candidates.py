@@ -58,7 +58,7 @@ def per_option(p: Program, amounts: Ints | Floats | Bools) -> Floats:
 def option_fits(program: Program, devices: Bools, nodes: Bools) -> Bools:
     """Return (O,) whether each task of the option fits some empty device and node it may use.
 
-    Never False for an option that can be placed: running jobs count as eligible everywhere.
+    Never False for an option that can be placed: any home counts as open to every job.
 
     Parameters
     ----------
@@ -69,12 +69,11 @@ def option_fits(program: Program, devices: Bools, nodes: Bools) -> Bools:
     job = p.option_job[p.group_option]
     kind = p.option_type[p.group_option]
     needs = p.group_gpus > 0
-    running = np.array([home is not None for home in p.homes], dtype=bool)[job]
     ok = ~needs
     for a, open_to in enumerate(_open(p, devices)):
         fits = (kind == p.class_type[a]) & (p.group_demand <= p.class_capacity[a]).all(axis=1)
         if p.class_residents[a] >= 1:
-            ok |= fits & (running | open_to[p.job_eligibility[job]])
+            ok |= fits & open_to[p.job_eligibility[job]]
     most = _most_together(p, devices)
     ok &= ~needs | (p.group_gpus <= most[kind])
     if p.host_resources:
