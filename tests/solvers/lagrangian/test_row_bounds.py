@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from brute_force import brute_force
 from hypothesis import assume, given, settings, strategies as st
+from small import snapshot
 from strategies import snapshots, twins
 
 from elastico_opt import Snapshot
@@ -67,6 +68,20 @@ def test_any_start_gives_a_bound(given: Snapshot, seed: int) -> None:
         row = rng.random(layout.n_rows) * rng.choice([0.0, 0.1, 1.0], layout.n_rows) * scale
         start.append(Duals(row, weight))
     check(given, row_price_bound(layout, rounds=4, start=tuple(start)), layout)
+
+
+def test_patterns_at_home_count() -> None:
+    """A job that may not move is worth something only at its home, which no pool's look sees."""
+    running = {"profile": "p", "tasks": [{"node": "n", "gpus": [0]}]}
+    jobs = {
+        "stays": {"current": running, "movable": False, "weight": 3},
+        "new": {"exclusive": True},
+    }
+    layout = Layout.build(compile_program(snapshot({"n": 2}, jobs)))
+    nothing = Duals(np.zeros(layout.n_rows), np.ones(layout.n_stages))
+    found = row_price_bound(layout, rounds=5, start=(nothing,))
+    assert found.log[0].bound >= 4.0
+    assert found.tiers[0] == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(
