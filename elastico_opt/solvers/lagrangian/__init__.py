@@ -1,0 +1,1 @@
+"""Elastic shadow pricing: resource prices, repair, improvement."""
