@@ -166,6 +166,11 @@ class Occupancy:
         self.tables = tables or make_tables(program, np.ones(program.n_options), 0.0)
         self.state = _make_state(program)
 
+    @property
+    def window(self) -> int:
+        """Nodes of each type that a job looks at; 0 = all."""
+        return _WINDOW if self.p.n_nodes > _MANY_NODES else 0
+
     def fill(self, order: Ints, given: Mapping[int, Placement]) -> list[int]:
         """Place jobs in order; return those that must be placed and found no place."""
         s, p = self.state, self.p
@@ -176,8 +181,8 @@ class Occupancy:
             s.task[s.job[j, TASK] : s.job[j, TASK] + len(tasks)] = tasks
             s.entry[s.job[j, ENTRY] : s.job[j, ENTRY] + len(workers), ON] = workers
         run = fill if p.n_options * p.n_devices <= _INTERPRETED else compiled()
-        window = _WINDOW if p.n_nodes > _MANY_NODES else 0
-        failed: list[int] = s.failed[: run(self.tables, s, order, options, window)].tolist()
+        n_failed = run(self.tables, s, order, options, self.window)
+        failed: list[int] = s.failed[:n_failed].tolist()
         return failed
 
     def place(self, job: int, placement: Placement) -> None:

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 from elastico_opt.solvers import placing
 from elastico_opt.solvers.placing import (
     BLINK,
+    BY,
     CHOSEN,
+    COUNT,
     ENTRY,
     FIRST,
     GPUS,
@@ -29,32 +31,26 @@ from elastico_opt.solvers.placing import (
     HOME,
     MOVABLE,
     MUST,
-    NEXT,
     NODE,
     ON,
     OPEN,
     OWNER,
     PARTS,
-    SEATS,
     TASK,
     TIER,
     TYPE,
     WEIGHING,
-    WORST,
     State,
     Tables,
     also,
     draw,
+    fill,
     insert,
     place,
     remove,
-    stays,
     tasks_on,
-    workers_of,
 )
 
-COUNT = placing.COUNT
-BY = placing.BY
 #: One in a million: options skipped in a recreation that takes chances.
 _BLINKS = 50_000
 #: Most jobs removed, and most that compete, in one move.
@@ -84,6 +80,19 @@ class Search(NamedTuple):
     count: Any  # (4,) moves tried, accepted, improved; whether the present plan is the best one
 
 
+def start(t: Tables, s: State, z: Search, order: Any, window: int) -> int:
+    """Place the jobs that `old_option` places, then those in `order`; return how many failed."""
+    for j in range(len(z.at)):
+        if z.old_option[j] >= 0:
+            restore(s, z, j)
+            place(t, s, j, z.old_option[j], 0)
+            z.old_option[j] = -1
+    failed = fill(t, s, order, z.old_option, window)
+    for j in range(len(z.at)):
+        file(z, j, s.job[j, CHOSEN] < 0)
+    return failed
+
+
 def improve(t: Tables, s: State, z: Search, moves: int, warm: float, cool: float) -> None:
     """Make so many moves; a loss is accepted as if at a temperature from `warm` to `cool`."""
     for i in range(moves):
@@ -94,14 +103,23 @@ def improve(t: Tables, s: State, z: Search, moves: int, warm: float, cool: float
         failed = False
         for k in range(competing):
             j = z.move[1, z.move[2, k]]
-            found = insert(t, s, j, -1)
-            if not found and s.job[j, MUST] and z.old_option[j] >= 0:
+            if not insert(t, s, j, -1) and s.job[j, MUST] and z.old_option[j] >= 0:
                 failed = True  # it had a place: no move may cost it
                 break
         accepted = not failed and agree(s, z, heat)
         z.count[0] += 1
         settle(t, s, z, removed, competing, accepted)
-        s.note[BLINK] = 0
+    s.note[BLINK] = 0
+
+
+def restore(s: State, z: Search, j: int) -> None:
+    """Take the former places of a job in hand."""
+    first = s.job[j, TASK]
+    for i in range(first, s.job[j + 1, TASK]):
+        s.hand[0, i - first] = z.old_node[i]
+    first = s.job[j, ENTRY]
+    for i in range(first, s.job[j + 1, ENTRY]):
+        s.hand[1, i - first] = z.old_device[i]
 
 
 def agree(s: State, z: Search, heat: float) -> bool:
@@ -148,12 +166,7 @@ def settle(t: Tables, s: State, z: Search, removed: int, competing: int, accepte
                 remove(t, s, z.move[1, k])
         for k in range(removed):
             j = z.move[0, k]
-            tasks, workers = s.job[j + 1, TASK] - s.job[j, TASK], s.job[j + 1, ENTRY]
-            workers -= s.job[j, ENTRY]
-            for i in range(tasks):
-                s.hand[0, i] = z.old_node[s.job[j, TASK] + i]
-            for i in range(workers):
-                s.hand[1, i] = z.old_device[s.job[j, ENTRY] + i]
+            restore(s, z, j)
             place(t, s, j, z.old_option[j], 0)
     for k in range(competing):
         j = z.move[1, k]
@@ -292,7 +305,7 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
     weighing = draw(s.note, z.density.shape[1])
     s.note[WEIGHING] = weighing
     s.note[BLINK] = _BLINKS * draw(s.note, 2)
-    for _ in range(min(waiting, 4 + removed)):
+    for _ in range(min(waiting, 4 + removed, _MOST)):
         j = z.order[draw(s.note, waiting)]
         other = z.order[draw(s.note, waiting)]
         if z.density[other, weighing] > z.density[j, weighing]:
@@ -326,24 +339,31 @@ def ahead(job: Any, j: int, rank: int, key: float, other: int, its_key: float) -
     return key > its_key
 
 
-_OWN = (agree, settle, keep_best, file, ruin, empty, take, tasks_of, compete, ahead)
+_OWN = (
+    start, improve, agree, restore, settle, keep_best, file, ruin, empty, take, tasks_of, compete, ahead,
+)  # fmt: skip
 
 
 @cache
-def compiled() -> Callable[[Tables, State, Search, int, float, float], None]:
-    """Return `improve` as machine code, from numba's cache on disk after the first time."""
+def compiled() -> Callable[[Tables, State, Search, Any, int, int, float, float], int]:
+    """Return `start` and `improve` as machine code, from numba's cache after the first time."""
     from numba import njit
     from numba.extending import register_jitable
 
-    for part in (*PARTS, *_OWN, improve):
+    for part in (*PARTS, *_OWN):
         register_jitable(part)
     # numba's cache looks at this file and at captured values: what `placing` says is one of them
     source = zlib.crc32(Path(placing.__file__).read_bytes())
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def run(t: Any, s: Any, z: Any, moves: int, warm: float, cool: float) -> None:
-        if source >= 0:
-            improve(t, s, z, moves, warm, cool)
+    def run(
+        t: Any, s: Any, z: Any, order: Any, window: int, moves: int, warm: float, cool: float
+    ) -> int:
+        failed = 0
+        if source >= 0 and window >= 0:
+            failed = start(t, s, z, order, window)
+        improve(t, s, z, moves, warm, cool)
+        return failed
 
-    function: Callable[[Tables, State, Search, int, float, float], None] = run
+    function: Callable[[Tables, State, Search, Any, int, int, float, float], int] = run
     return function
