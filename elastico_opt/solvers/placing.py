@@ -195,6 +195,8 @@ def insert(t: Tables, s: State, j: int, given: int) -> bool:
                 score /= worth[o, divisor]
             elif not job[j, MUST]:
                 continue
+            if s.note[BLINK]:
+                fit = float(draw(s.note, 1_000_000))
             margin = 1e-12 * abs(best_score) if best >= 0 else 0.0
             if score > best_score + margin or (score >= best_score - margin and fit < best_fit):
                 best, best_score, best_fit = o, score, fit

@@ -25,7 +25,7 @@ KIND, ROW, HOME, MOVABLE, MUST, AT, QUEUED = range(7)
 # Columns of `device`; residents and their options come in twos.
 SORT, NODE, ONE, TWO, ONE_OPTION, TWO_OPTION, SAVED = range(7)  # options: rows of `Pairs`
 # Entries of `count`.
-TRIED, APPLIED, KICKS, RANDOM, HEAD, LENGTH, JOURNAL, PLAIN = range(8)
+TRIED, APPLIED, KICKS, RANDOM, HEAD, LENGTH, JOURNAL, PLAIN, WINDOW = range(9)
 
 
 class Pairs(NamedTuple):
@@ -53,12 +53,11 @@ class Slots(NamedTuple):
     price: Any  # (N,) what a job is worth elsewhere
     access: Any  # (E, n_nodes)
     host: Any  # (n_nodes, H) left
-    partner: Any  # (N, M) candidates, best first; none: everyone
     queue: Any  # (N,)
     worth: Any  # (D,) value of the residents
     empty: Any  # (K, D + 1) empty devices of a class; their number comes first
     journal: Any  # (D, 5) device and former content
-    count: Any  # (8,) PLAIN: every job may go everywhere at no cost
+    count: Any  # (9,) PLAIN: every job may go everywhere at no cost; WINDOW: devices seen
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -108,13 +107,17 @@ def pair_of(p: Any, a: int, b: int, k: int) -> tuple[float, int, int]:
 def fill_table(p: Any, rows: Any) -> None:
     """Compute the values of the given classes, alone and beside every class."""
     for k in range(p.shape[0]):
+        done = np.zeros(p.shape[4], np.bool_)
         for a in rows:
             p.single[k, a] = pair_of(p, a, -1, k)[0]
             if p.shape[4]:
                 for b in range(p.shape[4]):
+                    if done[b]:
+                        continue
                     value = pair_of(p, a, b, k)[0]
                     p.table[k, a, b] = value
                     p.table[k, b, a] = value
+                done[a] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -261,8 +264,7 @@ def chain(p: Any, s: Any, x0: int, breadth: Any, path: Any, children: Any) -> fl
     job, device, n = s.job, s.device, len(s.job)
     table, single, move, access, worth = p.table, p.single, s.move, s.access, s.worth
     dense, plain = p.shape[4] > 0, s.count[PLAIN] > 0
-    everyone = s.partner.shape[1] == 0
-    n_partners = n if everyone else s.partner.shape[1]
+    seen = min(len(device), s.count[WINDOW])
     g0 = job[x0, AT]
     hole, base, alone = -1, 0.0, 0.0
     if g0 >= 0:
@@ -274,10 +276,11 @@ def chain(p: Any, s: Any, x0: int, breadth: Any, path: Any, children: Any) -> fl
     # who of the jobs left out would fill the place best
     filler, fill = -1, 0.0
     if g0 >= 0:
-        near = n if hole < 0 and everyone else n_partners if hole >= 0 else 0
+        near = min(n, 4 * seen)
+        shift = draw(s.count, n) if near < n else 0
         for c in range(near):
-            u = c if everyone else s.partner[hole, c]
-            if u != x0 and u >= 0 and job[u, AT] < 0:
+            u = c + shift if c + shift < n else c + shift - n
+            if u != x0 and job[u, AT] < 0:
                 if dense or hole < 0:
                     more = tabled(table, single, job, device, move, access, hole, u, g0) - alone
                 else:
@@ -309,21 +312,13 @@ def chain(p: Any, s: Any, x0: int, breadth: Any, path: Any, children: Any) -> fl
                         best_empty = s.empty[k, i]
                         keep_path(path, depth)
             home, kind, row, free = job[x, HOME], job[x, KIND], job[x, ROW], job[x, MOVABLE]
-            at_home = not everyone and home >= 0 and device[home, ONE] >= 0
-            for c in range(-2 if at_home else 0, 2 * len(device) if everyone else n_partners):
-                if everyone or c < 0:
-                    g = c >> 1 if c >= 0 else home
-                    y, q = device[g, ONE + (c & 1)], device[g, TWO - (c & 1)]
-                    if y < 0 or g == g0:
-                        continue
-                else:
-                    y = s.partner[x, c]
-                    if y < 0:
-                        break
-                    g = job[y, AT]
-                    if g < 0 or g == g0:
-                        continue
-                    q = device[g, ONE] if device[g, TWO] == y else device[g, TWO]
+            shift = draw(s.count, len(device)) if seen < len(device) else 0
+            for c in range(-2 if seen < len(device) and home >= 0 else 0, 2 * seen):
+                g = home if c < 0 else (c >> 1) + shift
+                g = g if g < len(device) else g - len(device)
+                y, q = device[g, ONE + (c & 1)], device[g, TWO - (c & 1)]
+                if y < 0 or g == g0:
+                    continue
                 used = False
                 for d in range(depth):
                     used = used or path[d, 2] == g
@@ -453,7 +448,7 @@ def kick(p: Any, s: Any) -> float:
     """Let three random devices pass a resident on in a circle; return the change of value."""
     n, d = len(s.device), s.device
     a, b, c = draw(s.count, n), draw(s.count, n), draw(s.count, n)
-    if a == b or b == c or a == c:
+    if a in (b, c) or b == c:
         return -math.inf
     before = s.worth[a] + s.worth[b] + s.worth[c]
     x, y, z = d[a, TWO], d[b, TWO], d[c, TWO]
@@ -478,17 +473,47 @@ def kick(p: Any, s: Any) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def clear(p: Any, s: Any) -> float:
+    """Empty a random device; others may have it before its residents; return the change."""
+    g = draw(s.count, len(s.device))
+    one, two = s.device[g, ONE], s.device[g, TWO]
+    if one < 0 or s.job[one, MUST] or (two >= 0 and s.job[two, MUST]):
+        return -math.inf
+    before = s.worth[g]
+    put(p, s, g, -1, -1, -1, -1)
+    for _ in range(8):
+        j = draw(s.count, len(s.job))
+        if s.job[j, AT] < 0 and j != one and j != two:
+            wait(s, j)
+    wait(s, one)
+    wait(s, two)
+    return float(-before)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def search(p: Any, s: Any, chains: int, breadth: Any) -> float:
-    """Look at so many chains: descend, then kick and descend again; return the gain."""
+    """Look at so many chains: descend, then kick and descend again; return the gain.
+
+    Where a job sees some devices only, all jobs look again, elsewhere, instead of kicks.
+    """
     path = np.zeros((len(breadth) + 3, 6), np.int64)
     children = np.zeros((len(breadth) + 2, breadth.max() + 2, 5))
     last = s.count[TRIED] + chains
     total = descend(p, s, chains, breadth, path, children)
     close_journal(p, s, True)
-    while s.count[TRIED] < last and s.count[LENGTH] == 0 and len(s.device) > 2:
+    while s.count[TRIED] < last and s.count[LENGTH] == 0 and len(s.device):
+        if s.count[WINDOW] < len(s.device):
+            stride = 1 + 2 * draw(s.count, 500_000)
+            for i in range(len(s.job)):
+                wait(s, i * stride % len(s.job))
+            for j in range(len(s.job)):
+                wait(s, j)
+            total += descend(p, s, last - s.count[TRIED], breadth, path, children)
+            close_journal(p, s, True)
+            continue
         s.count[KICKS] += 1
         s.count[TRIED] += 1
-        gain = kick(p, s)
+        gain = clear(p, s) if draw(s.count, 2) or len(s.device) < 3 else kick(p, s)
         if gain > -math.inf:
             gain += descend(p, s, last - s.count[TRIED], breadth, path, children)
         close_journal(p, s, gain >= 0.0)
@@ -521,30 +546,6 @@ def best_type(p: Any, a: int, b: int) -> float:
         value = p.table[k, a, b] if p.shape[4] else pair_of(p, a, b, k)[0]
         best = max(best, value, p.single[k, a], p.single[k, b])
     return best
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def find_partners(p: Any, s: Any, tries: int) -> None:
-    """Fill `partner` with the best of so many random jobs: value together, less price."""
-    n, most = s.partner.shape
-    score = np.empty(most)
-    for j in range(n):
-        found, a = 0, s.job[j, KIND]
-        for _ in range(tries):
-            y = draw(s.count, n)
-            if y == j:
-                continue
-            value = best_type(p, a, s.job[y, KIND]) - s.price[y]
-            if found == most and value <= score[most - 1]:
-                continue
-            at = found if found < most else most - 1
-            while at > 0 and score[at - 1] < value:
-                score[at], s.partner[j, at] = score[at - 1], s.partner[j, at - 1]
-                at -= 1
-            score[at], s.partner[j, at] = value, y
-            found = min(found + 1, most)
-        for i in range(found, most):
-            s.partner[j, i] = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -140,7 +140,7 @@ def _rows(p: Program, picked: Ints) -> Floats:
 
 
 def _classes(p: Program, picked: Ints, rows: Floats) -> tuple[Ints, dict[bytes, int], Ints]:
-    """Number the jobs' classes; return also the first job of each."""
+    """Return each job's class, the classes by key, and the first job of each."""
     job_class = np.full(p.n_jobs, -1, dtype=np.int64)
     keys: dict[bytes, int] = {}
     first: list[int] = []
@@ -171,8 +171,8 @@ def _by_device_class(
         parts.append(here)
         sorts.append(np.full(len(here), k))
     at = np.concatenate([*parts, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    k = np.concatenate([*sorts, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    place = owner[at] * types + k
+    sort = np.concatenate([*sorts, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    place = owner[at] * types + sort
     order = np.lexsort((-rows[at, 0], place))
     at, place = at[order], place[order]
     n_classes = int(owner.max(initial=-1)) + 1

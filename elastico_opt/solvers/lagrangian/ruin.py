@@ -25,7 +25,6 @@ from elastico_opt.solvers.placing import (
     COUNT,
     ENTRY,
     FIRST,
-    GPUS,
     GROUPS,
     HEAD,
     HOME,
@@ -304,7 +303,8 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
     competing, waiting = removed, z.size[0]
     weighing = draw(s.note, z.density.shape[1])
     s.note[WEIGHING] = weighing
-    s.note[BLINK] = _BLINKS * draw(s.note, 2)
+    s.note[BLINK] = _BLINKS * max(0, draw(s.note, 6) - 1)
+    level = draw(s.note, 4) == 0  # tiers in any order; what that costs a higher one is not accepted
     for _ in range(min(waiting, 4 + removed, _MOST)):
         j = z.order[draw(s.note, waiting)]
         other = z.order[draw(s.note, waiting)]
@@ -322,25 +322,31 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
         # first those that must be placed, of these the ones that cannot move, then by tier
         rank = (0 if s.job[j, MOVABLE] else 1) + (2 if s.job[j, MUST] else 0)
         at = k
-        while at > 0 and ahead(s.job, j, rank, key, z.move[1, z.move[2, at - 1]], z.key[at - 1]):
+        while at > 0:
+            other = z.move[1, z.move[2, at - 1]]
+            if not ahead(s.job, j, rank, key, other, z.key[at - 1], level):
+                break
             z.move[2, at], z.key[at] = z.move[2, at - 1], z.key[at - 1]
             at -= 1
         z.move[2, at], z.key[at] = k, key
     return competing
 
 
-def ahead(job: Any, j: int, rank: int, key: float, other: int, its_key: float) -> bool:
+def ahead(
+    job: Any, j: int, rank: int, key: float, other: int, its_key: float, level: bool
+) -> bool:  # fmt: skip
     """Whether a job chooses before another one."""
     its_rank = (0 if job[other, MOVABLE] else 1) + (2 if job[other, MUST] else 0)
     if rank != its_rank:
         return rank > its_rank
-    if job[j, TIER] != job[other, TIER]:
+    if not level and job[j, TIER] != job[other, TIER]:
         return bool(job[j, TIER] < job[other, TIER])
     return key > its_key
 
 
 _OWN = (
-    start, improve, agree, restore, settle, keep_best, file, ruin, empty, take, tasks_of, compete, ahead,
+    start, improve, agree, restore, settle, keep_best, file, ruin, empty, take, tasks_of, compete,
+    ahead,
 )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from elastico_opt.solvers.lagrangian import exchange
 from elastico_opt.solvers.lagrangian.exchange import Slots
 from elastico_opt.solvers.lagrangian.pairs import PairValues, single_options
 
-#: Jobs up to which everyone is a candidate partner; else so many of a random sample are.
-_EVERYONE, _PARTNERS, _SAMPLE = 400, 32, 384
+#: Devices that a job looks at in one step of a chain: all, or so many where there are more.
+FEW, WINDOW = 256, 64
+#: Jobs beyond which prices are estimated from fewer partners.
 _LARGE = 20_000
 _TRIES = 64
 
@@ -47,10 +48,8 @@ class ExchangeSearch:
             exchange.estimate(p, s, _TRIES if len(self.jobs) <= _LARGE else _TRIES // 4)
         else:
             s.price[:] = prices[self.jobs]
-        if s.partner.shape[1]:
-            exchange.find_partners(p, s, _SAMPLE if len(self.jobs) <= _LARGE else _SAMPLE // 2)
         self._queue()
-        self.breadth = np.array([5, 3, 1] if len(self.jobs) <= _LARGE else [3, 1, 1])
+        self.breadth = np.array([3])
 
     def run(self, chains: int) -> float:
         """Look at so many chains more; return what they gained, tiers scaled into one number."""
@@ -100,8 +99,8 @@ class ExchangeSearch:
             if self._single[placement.option] and job_class[j] >= 0:
                 resident.append((placement.tasks[0][1][0], j))
             else:
-                for _, devices in placement.tasks:
-                    fixed[list(devices)] = True
+                for _, held_by in placement.tasks:
+                    fixed[list(held_by)] = True
         where = np.array(resident, dtype=np.int64).reshape(-1, 2)
         np.add.at(held, where[:, 0], 1)
         free = ~fixed & (held <= 2) & (p.class_residents[p.device_class] >= 1)
@@ -110,7 +109,8 @@ class ExchangeSearch:
         placed[list(self.given)] = True
         takes = (job_class >= 0) & ~placed
         takes[where[inside, 1]] = True
-        jobs, devices = np.flatnonzero(takes), np.flatnonzero(free)
+        jobs: Ints = np.flatnonzero(takes)
+        devices: Ints = np.flatnonzero(free)
         return jobs, devices, self._rows(jobs, devices, where[inside])
 
     def _rows(self, jobs: Ints, devices: Ints, where: Ints) -> Ints:
@@ -120,7 +120,8 @@ class ExchangeSearch:
         local_device[devices] = np.arange(len(devices))
         local_job = np.full(p.n_jobs, -1, dtype=np.int64)
         local_job[jobs] = np.arange(len(jobs))
-        types, rows = len(p.class_type), {}
+        types = len(p.class_type)
+        rows: dict[int, list[int]] = {}
         for g, j in where.tolist():
             at = int(values.job_class[j]) * types + int(p.device_class[g])
             wanted = self.given[j].option - int(p.option_start[j])
@@ -161,15 +162,16 @@ class ExchangeSearch:
         device = np.full((len(devices), 7), -1, dtype=np.int64)
         device[:, exchange.SORT] = p.device_class[devices]
         device[:, exchange.NODE], device[:, exchange.SAVED] = p.device_node[devices], 0
+        window = FEW if len(devices) <= FEW else WINDOW
+        begin = 1 + (seed * 7919 + 12345) % 2147483646  # of the random numbers
         plain = not move.any() and bool((access == 2).all()) and bool(p.job_movable[jobs].all())
         return Slots(
             job=job, device=device, move=move, price=np.zeros(n), access=access,
             host=self._host_left(),
-            partner=np.full((n, 0 if n <= _EVERYONE else _PARTNERS), -1, dtype=np.int64),
             queue=np.zeros(n, dtype=np.int64), worth=np.zeros(len(devices)),
             empty=np.zeros((len(p.class_type), len(devices) + 1), dtype=np.int64),
             journal=np.zeros((len(devices), 5), dtype=np.int64),
-            count=np.array([0, 0, 0, 1 + (seed * 7919 + 12345) % 2147483646, 0, 0, 0, plain]),
+            count=np.array([0, 0, 0, begin, 0, 0, 0, plain, window]),
         )  # fmt: skip
 
     def _host_left(self) -> Ints:
