@@ -28,11 +28,13 @@ from elastico_opt.solvers.placing import (
     GROUPS,
     HEAD,
     HOME,
+    KIND,
     MOVABLE,
     MUST,
     NODE,
     ON,
     OPEN,
+    OPTIONS,
     OWNER,
     PARTS,
     TASK,
@@ -228,7 +230,7 @@ def ruin(t: Tables, s: State, z: Search) -> int:
         nodes = 1
         first, held = s.node[n, FIRST], s.node[n + 1, FIRST] - s.node[n, FIRST]
         if wish < 8:
-            near = 1 + draw(s.note, 3)  # neighbours
+            near = 1 + draw(s.note, 2)  # neighbours
         elif wish < 10:
             near = min(held, 8)
         else:
@@ -250,9 +252,10 @@ def ruin(t: Tables, s: State, z: Search) -> int:
         if nodes + s.job[j + 1, TASK] - s.job[j, TASK] < _MOST:
             for i in range(tasks_of(t.option, t.group, z.old_option[j])):
                 nodes = also(t.where, nodes, 0, z.old_node[s.job[j, TASK] + i])
-            for i in range(s.job[j, HOME], s.job[j + 1, HOME]):
-                nodes = also(t.where, nodes, 0, s.device[t.home[i], NODE])
-    for _ in range(2):  # nodes with room left
+            if k == 0:
+                for i in range(s.job[j, HOME], s.job[j + 1, HOME]):
+                    nodes = also(t.where, nodes, 0, s.device[t.home[i], NODE])
+    for _ in range(draw(s.note, 3)):  # nodes with room left
         n = draw(s.note, n_nodes)
         if s.node[n, OPEN] > 0 or len(z.fixed):
             nodes = also(t.where, nodes, 0, n)
@@ -301,6 +304,8 @@ def tasks_of(option: Any, group: Any, o: int) -> int:
 def compete(t: Tables, s: State, z: Search, removed: int) -> int:
     """Choose the jobs that compete, and the order in which they choose; return how many."""
     competing, waiting = removed, z.size[0]
+    n = t.where[0]
+    kind = s.device[s.node[n, FIRST], TYPE] if s.node[n, FIRST] < s.node[n + 1, FIRST] else -1
     weighing = draw(s.note, z.density.shape[1])
     s.note[WEIGHING] = weighing
     s.note[BLINK] = _BLINKS * max(0, draw(s.note, 6) - 1)
@@ -310,15 +315,18 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
         other = z.order[draw(s.note, waiting)]
         if z.density[other, weighing] > z.density[j, weighing]:
             j = other
-        if z.touched[j] == 0:
+        if z.touched[j] == 0 and runs_on(t.option, s.job[j, OPTIONS], s.job[j + 1, OPTIONS], kind):
             z.touched[j] = 1
             z.move[1, competing] = j
             competing += 1
+    favour = draw(s.note, 2)  # one of those that wait comes first
     spread = 0.1 + 0.2 * draw(s.note, 4)
     for k in range(competing):
         j = z.move[1, k]
         noise = 1.0 + spread * (draw(s.note, 1_000_000) / 1e6 - 0.5)
         key = z.density[j, weighing] * noise
+        if k == removed and favour:
+            key = math.inf
         # first those that must be placed, of these the ones that cannot move, then by tier
         rank = (0 if s.job[j, MOVABLE] else 1) + (2 if s.job[j, MUST] else 0)
         at = k
@@ -330,6 +338,14 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
             at -= 1
         z.move[2, at], z.key[at] = k, key
     return competing
+
+
+def runs_on(option: Any, first: int, last: int, kind: int) -> bool:
+    """Whether any of these options runs on a GPU type, or needs none."""
+    for o in range(first, last):
+        if option[o, KIND] == kind or option[o, KIND] < 0:  # noqa: PLR1714
+            return True
+    return False
 
 
 def ahead(
@@ -346,7 +362,7 @@ def ahead(
 
 _OWN = (
     start, improve, agree, restore, settle, keep_best, file, ruin, empty, take, tasks_of, compete,
-    ahead,
+    ahead, runs_on,
 )  # fmt: skip
 
 
