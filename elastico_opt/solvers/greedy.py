@@ -123,12 +123,19 @@ def _densities(p: Program, shares: Floats, weight: float) -> list[Floats]:
     alternatives = [shares]
     if company is not None:
         alternatives.append(np.maximum(shares, 1 - (1 - np.minimum(shares, 1)) * company))
-    densities = []
-    for share in alternatives:
-        density = np.zeros(p.n_jobs)
-        np.maximum.at(density, p.option_job, p.option_reward / share ** max(weight, 0.5))
-        densities.append(density)
-    return densities
+    return [job_density(p, share, weight) for share in alternatives]
+
+
+def job_density(p: Program, shares: Floats, weight: float) -> Floats:
+    """Return the best value per share of each job; `shares` is what each option takes."""
+    density = np.zeros(p.n_jobs)
+    np.maximum.at(density, p.option_job, p.option_reward / shares ** max(weight, 0.5))
+    return density
+
+
+def option_shares(p: Program) -> Floats:
+    """Return what each option takes: its largest share of a device or of the host, in devices."""
+    return np.maximum(_shares(p), _host_shares(p))
 
 
 def _company(p: Program) -> Floats | None:

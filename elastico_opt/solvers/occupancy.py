@@ -43,21 +43,29 @@ _TOO_MUCH = 2**55
 _NO_LIMIT = 2**54
 #: Options times devices up to which the interpreter is faster than loading the compiler.
 _INTERPRETED = 20_000
+#: Nodes from which on a job looks at so many of them only.
+_MANY_NODES, _WINDOW = 256, 64
 
 
-def make_tables(program: Program, share: Floats, weight: float) -> Tables:
-    """Return the constants of a pass, in which an option's gain counts per ``share ** weight``."""
+def make_tables(program: Program, share: Floats, *weights: float) -> Tables:
+    """Return the constants of a pass, in which an option's gain counts per ``share ** weight``.
+
+    With several weights there are several divisors; options are ranked by the first.
+    """
     p = program
     costs = np.array([p.change_costs(j) for j in range(p.n_jobs)], dtype=float).reshape(-1, 3)
     switched = np.array([p.switches(o) for o in range(p.n_options)], dtype=bool)
     net = p.option_reward + costs[p.option_job, 2] - np.where(switched, costs[p.option_job, 0], 0.0)
-    divisor = np.maximum(share, 1e-9) ** weight
-    ranked = np.lexsort((-net / divisor, p.option_job))
+    divisor = np.maximum(share, 1e-9)[:, None] ** np.array(weights)
+    ranked = np.lexsort((-net / divisor[:, 0], p.option_job))
     kinds = np.unique(np.stack([p.class_type[p.device_class], p.device_node]), axis=1)
+    span = np.searchsorted(kinds[0], np.arange(len(p.gpu_types) + 1))
+    nodes = np.concatenate([kinds[1], np.arange(p.n_nodes)])
+    span = np.append(span, len(nodes))
     option = np.stack([p.option_job, p.option_type, p.option_workload, ranked], axis=1)
     return Tables(
         option=np.column_stack([p.group_start, np.vstack([option, np.zeros((1, 4), np.int64)])]),
-        worth=np.stack([net, p.option_reward, divisor], axis=1),
+        worth=np.column_stack([net, p.option_reward, divisor]),
         cost=np.stack([p.job_weight * p.penalty * p.excess_unit, costs[:, 1]], axis=1),
         group=np.stack([p.group_count, p.group_gpus, p.group_exclusive.astype(np.int64)], axis=1),
         demand=p.group_demand,
@@ -65,8 +73,10 @@ def make_tables(program: Program, share: Floats, weight: float) -> Tables:
         access=p.eligibility.astype(np.int64) * (1 + p.node_schedulable),
         home=_flat(_held(p)),
         seat=_flat(_seats(p)),
-        kind=np.searchsorted(kinds[0], np.arange(len(p.gpu_types) + 1)),
-        where=kinds[1].copy(),
+        span=span,
+        nodes=nodes,
+        kind=np.stack([span[:-1], span[1:]], axis=1),
+        where=np.append(nodes, nodes),  # room for homes that are listed twice
         capacity=np.maximum(p.class_capacity[p.device_class], 1),
         typical=_typical(p),
         excess=np.where(p.excess == NEVER, _TOO_MUCH, p.excess),
@@ -127,6 +137,9 @@ def _make_state(p: Program) -> State:
         task=np.zeros(int(tasks.sum()), dtype=np.int64),
         hand=np.zeros((4, longest), dtype=np.int64),
         failed=np.zeros(p.n_jobs, dtype=np.int64),
+        delta=np.zeros(1 + len(p.priorities)),
+        cursor=np.zeros(len(p.gpu_types) + 1, dtype=np.int64),
+        note=np.array([0, 0, 1], dtype=np.int64),
     )
 
 
@@ -153,6 +166,11 @@ class Occupancy:
         self.tables = tables or make_tables(program, np.ones(program.n_options), 0.0)
         self.state = _make_state(program)
 
+    @property
+    def window(self) -> int:
+        """Nodes of each type that a job looks at; 0 = all."""
+        return _WINDOW if self.p.n_nodes > _MANY_NODES else 0
+
     def fill(self, order: Ints, given: Mapping[int, Placement]) -> list[int]:
         """Place jobs in order; return those that must be placed and found no place."""
         s, p = self.state, self.p
@@ -163,7 +181,8 @@ class Occupancy:
             s.task[s.job[j, TASK] : s.job[j, TASK] + len(tasks)] = tasks
             s.entry[s.job[j, ENTRY] : s.job[j, ENTRY] + len(workers), ON] = workers
         run = fill if p.n_options * p.n_devices <= _INTERPRETED else compiled()
-        failed: list[int] = s.failed[: run(self.tables, s, order, options)].tolist()
+        n_failed = run(self.tables, s, order, options, self.window)
+        failed: list[int] = s.failed[:n_failed].tolist()
         return failed
 
     def place(self, job: int, placement: Placement) -> None:

@@ -1,3 +1,7 @@
-"""Elastic shadow pricing: prices of resources, choices at these prices, bounds from both."""
+"""Elastic shadow pricing: prices of resources, repair and improvement of plans, bounds from both."""
 
 from __future__ import annotations
+
+from elastico_opt.solvers.lagrangian.solver import LagrangianSolver
+
+__all__ = ["LagrangianSolver"]

@@ -1,0 +1,147 @@
+"""Ruin and recreate over a program: the state, bursts of moves, and the plan they end in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from elastico_opt.program import Placement, Program
+from elastico_opt.program.arrays import Floats, Ints
+from elastico_opt.solvers.greedy import job_density, option_shares
+from elastico_opt.solvers.lagrangian.ruin import Search, compiled
+from elastico_opt.solvers.occupancy import Occupancy, make_tables
+from elastico_opt.solvers.placing import CHOSEN, ENTRY, ON, RANDOM, TASK
+
+#: Powers of a profile's share of the cluster that its value is divided by, in turns.
+_WEIGHTS = (0.5, 1.0, 0.0)
+_MOST = 96
+
+
+class GeneralSearch:
+    """Improves a plan by ruin and recreate, burst by burst; keeps the best plan.
+
+    Parameters
+    ----------
+    program : Program
+    placements : mapping of int to Placement
+        A feasible plan, perhaps a partial one: jobs left out are placed first, as far as they
+        gain and fit.
+    seed : int
+        Same seed, same moves.
+    shares : (O,) floats, optional
+        What each option takes, in any unit: its resources at their prices. Default: its largest
+        share of a device or of the host resources.
+    """
+
+    def __init__(
+        self, program: Program, placements: Mapping[int, Placement], seed: int = 0,
+        shares: Floats | None = None,
+    ) -> None:  # fmt: skip
+        self.p = program
+        share = option_shares(program) if shares is None else shares
+        self.occupancy = Occupancy(program, make_tables(program, share, *_WEIGHTS))
+        self.state, self.tables = self.occupancy.state, self.occupancy.tables
+        self.state.note[RANDOM] = 1 + (seed * 7919 + 12345) % 2147483646
+        self.search = self._search(share)
+        self._load(placements)
+        gaps = [j for j in range(program.n_jobs) if j not in placements]
+        self.missing = self._start(np.array(gaps, dtype=np.int64))
+        self.start_values = self._totals()
+
+    def run(self, moves: int, warm: float, cool: float) -> None:
+        """Make so many moves; `warm` and `cool` are temperatures in units of the objective."""
+        none = np.zeros(0, dtype=np.int64)
+        compiled()(self.tables, self.state, self.search, none, -1, moves, warm, cool)
+
+    @property
+    def gained(self) -> list[float]:
+        """What the best plan gained so far over the start, per tier."""
+        return [float(x) for x in self.search.total[1:]]
+
+    @property
+    def moves(self) -> int:
+        """Moves tried so far."""
+        return int(self.search.count[0])
+
+    def placements(self) -> dict[int, Placement]:
+        """Return the best plan found."""
+        s, z, p = self.state, self.search, self.p
+        n, w = p.n_jobs, len(z.old_device)
+        present = bool(z.count[3])
+        options = s.job[:-1, CHOSEN] if present else z.best[:n]
+        devices = (s.entry[:, ON] if present else z.best[n : n + w]).tolist()
+        nodes = (s.task if present else z.best[n + w :]).tolist()
+        workers, tasks = s.job[:, ENTRY].tolist(), s.job[:, TASK].tolist()
+        return {
+            j: _placement(p, o, nodes, devices, tasks[j], workers[j])
+            for j, o in enumerate(options.tolist())
+            if o >= 0
+        }
+
+    # ---- set-up ------------------------------------------------------------------------
+
+    def _search(self, share: Floats) -> Search:
+        p, s = self.p, self.state
+        no_gpus = np.unique(p.option_job[p.group_option[p.group_gpus == 0]])
+        running = [j for j, home in enumerate(p.homes) if home is not None and home.intact]
+        n, w, tasks = p.n_jobs, len(s.entry), len(s.task)
+        tiers = len(p.priorities)
+        return Search(
+            density=np.stack([job_density(p, share, weight) for weight in _WEIGHTS], axis=1),
+            order=np.arange(n),
+            at=np.arange(n),
+            size=np.array([n]),
+            fixed=no_gpus.astype(np.int64),
+            runs=np.array(running, dtype=np.int64),
+            touched=np.zeros(n, dtype=np.int64),
+            move=np.zeros((3, 3 * _MOST), dtype=np.int64),
+            key=np.zeros(3 * _MOST),
+            old_option=np.full(n, -1, dtype=np.int64),
+            old_device=np.zeros(w, dtype=np.int64),
+            old_node=np.zeros(tasks, dtype=np.int64),
+            best=np.full(n + w + tasks, -1, dtype=np.int64),
+            above=np.zeros(1 + tiers),
+            total=np.zeros(1 + tiers),
+            count=np.array([0, 0, 0, 1], dtype=np.int64),
+        )
+
+    def _load(self, placements: Mapping[int, Placement]) -> None:
+        z, job = self.search, self.state.job
+        for j, placement in placements.items():
+            z.old_option[j] = placement.option
+            task, worker = int(job[j, TASK]), int(job[j, ENTRY])
+            for n, devices in placement.tasks:
+                z.old_node[task] = n
+                z.old_device[worker : worker + len(devices)] = devices
+                task, worker = task + 1, worker + len(devices)
+
+    def _start(self, gaps: Ints) -> int:
+        p = self.p
+        density = self.search.density[gaps, 0]
+        bound = p.job_must[gaps] & ~p.job_movable[gaps]
+        order = gaps[np.lexsort((-density, p.job_tier[gaps], ~bound, ~p.job_must[gaps]))]
+        window = self.occupancy.window
+        return compiled()(self.tables, self.state, self.search, order, window, 0, 0.0, 0.0)
+
+    def _totals(self) -> list[float]:
+        """Return each tier's value of the start plan."""
+        p = self.p
+        values = [float(x) for x in self.state.delta[1:]]
+        for j in range(p.n_jobs):
+            if p.homes[j] is not None:
+                values[int(p.job_tier[j])] -= p.change_costs(j)[2]
+        return values
+
+
+def _placement(
+    p: Program, option: int, nodes: Sequence[int], devices: Sequence[int], task: int, worker: int
+) -> Placement:
+    """Read one job's placement, whose tasks and workers begin at `task` and `worker`."""
+    tasks = []
+    for q in p.groups_of(option):
+        gpus = int(p.group_gpus[q])
+        for _ in range(int(p.group_count[q])):
+            tasks.append((nodes[task], tuple(sorted(devices[worker : worker + gpus]))))
+            task, worker = task + 1, worker + gpus
+    return Placement(option, tuple(tasks))

@@ -1,0 +1,172 @@
+"""From a plan, or from none, to a better plan: which search runs when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from elastico_opt.program import Placement, Program
+from elastico_opt.program.arrays import Floats
+from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.greedy import first_fit
+from elastico_opt.solvers.lagrangian.general import GeneralSearch
+from elastico_opt.solvers.lagrangian.pairs import PairValues, single_options
+from elastico_opt.solvers.lagrangian.swapping import ExchangeSearch
+from elastico_opt.solvers.lagrangian.worth import better, rank
+
+#: Chains looked at per job, and ruins per job, at effort 1.
+_CHAINS, _RUINS = 5, 20
+#: At least so many of either.
+_LEAST_CHAINS, _LEAST_RUINS = 300, 300
+#: Chains, and ruins, between two looks at the clock.
+_BURST_CHAINS, _BURST_RUINS = 2_000, 100
+#: Rounds of ruin and recreate, each followed by chains.
+_ROUNDS = 3
+#: Temperatures at which ruins begin and end, in mean values of a job.
+_WARM, _COOL = 0.03, 0.0005
+#: Priorities that pair values can express in one number.
+_MOST_TIERS = 2
+
+
+@dataclass(frozen=True)
+class Improved:
+    """A plan and how it was found.
+
+    Attributes
+    ----------
+    placements : dict of int to Placement
+    values : list of float
+        The objective of each tier, highest priority first.
+    complete : bool
+        Whether all jobs that must be placed are.
+    pairs : PairValues or None
+        The pair values, to be handed to the next call for a similar program.
+    statistics : dict
+    """
+
+    placements: dict[int, Placement]
+    values: list[float]
+    complete: bool
+    pairs: PairValues | None
+    statistics: dict[str, int] = field(default_factory=dict)
+
+
+def improve(
+    program: Program,
+    placements: Mapping[int, Placement] | None = None,
+    limits: Limits | None = None,
+    *,
+    seed: int = 0,
+    prices: Floats | None = None,
+    shares: Floats | None = None,
+    effort: float = 1.0,
+    pairs: PairValues | None = None,
+) -> Improved:
+    """Improve a plan; never return one that is lexicographically worse.
+
+    The work is counted in moves, so that the same arguments give the same plan unless the
+    deadline of `limits` ends it.
+
+    Parameters
+    ----------
+    program : Program
+    placements : mapping of int to Placement, optional
+        A feasible plan, perhaps of some jobs only. Default: begin with none.
+    limits : Limits, optional
+        Deadline and cancellation; looked at between bursts of moves.
+    seed : int
+    prices : (J,) floats, optional
+        What each job is worth at present prices (its dual), to order the search.
+    shares : (O,) floats, optional
+        What each option takes of the cluster, such as its resources at their prices.
+    effort : float
+        How much work: moves are in proportion to the number of jobs and to this.
+    pairs : PairValues, optional
+        Of an earlier, similar program: only what changed is computed.
+    """
+    return _Run(program, limits or Limits(), seed, prices, shares, effort, pairs).run(placements)
+
+
+def is_pair_form(program: Program) -> bool:
+    """Whether chains alone can express the program: one device each, two residents, one tier."""
+    p = program
+    used = np.zeros(len(p.class_type), dtype=bool)
+    used[p.device_class] = True
+    most = p.group_host.max(axis=0, initial=0)
+    devices = np.bincount(p.device_node, minlength=p.n_nodes)
+    if (2 * devices[:, None] * most > p.node_host).any():
+        return False  # host resources could run short
+    return bool(
+        len(p.priorities) <= 1 and single_options(p).all() and (p.class_residents[used] <= 2).all()
+    )
+
+
+class _Run:
+    """One call."""
+
+    def __init__(
+        self, program: Program, limits: Limits, seed: int, prices: Floats | None,
+        shares: Floats | None, effort: float, pairs: PairValues | None,
+    ) -> None:  # fmt: skip
+        self.p, self.limits, self.seed, self.effort = program, limits, seed, effort
+        self.prices, self.shares, self.before = prices, shares, pairs
+        self.pairs: PairValues | None = None
+        self.best: dict[int, Placement] = {}
+        self.rank = rank(program, {})
+        self.statistics = {"chains": 0, "ruins": 0}
+
+    def run(self, placements: Mapping[int, Placement] | None) -> Improved:
+        if placements is not None:
+            self.best, self.rank = dict(placements), rank(self.p, placements)
+        if single_options(self.p).any() and self.p.n_devices:
+            self.pairs = PairValues.build(self.p, self.before)
+        if is_pair_form(self.p):
+            self._chains(_CHAINS)
+        if not is_pair_form(self.p) or self._lacking():
+            if placements is None:
+                self._offer(first_fit(self.p))
+            for number in range(_ROUNDS):
+                if self.limits.reached():
+                    break
+                self._chains(_CHAINS)
+                self._ruins(number)
+            self._chains(_CHAINS)
+        values = list(self.rank[1:])
+        return Improved(self.best, values, not self._lacking(), self.pairs, self.statistics)
+
+    def _lacking(self) -> bool:
+        return bool(self.rank[0] < self.p.job_must.sum())
+
+    def _offer(self, placements: dict[int, Placement] | None) -> None:
+        if placements is not None:
+            found = rank(self.p, placements)
+            if better(found, self.rank):
+                self.best, self.rank = placements, found
+
+    def _chains(self, per_job: int) -> None:
+        if self.pairs is None or len(self.p.priorities) > _MOST_TIERS or self.limits.reached():
+            return
+        search = ExchangeSearch(self.p, self.pairs, self.best, self.seed, self.prices)
+        left = int(max(per_job * len(search.jobs), _LEAST_CHAINS) * self.effort)
+        while left > 0 and len(search.devices) and not self.limits.reached():
+            search.run(min(left, _BURST_CHAINS))
+            left -= _BURST_CHAINS
+        self.statistics["chains"] += search.statistics["chains"]
+        self._offer(search.placements())
+
+    def _ruins(self, number: int) -> None:
+        if not self.p.n_jobs or not self.p.n_nodes:
+            return
+        search = GeneralSearch(self.p, self.best, self.seed + number, self.shares)
+        moves = max(1, int(max(_RUINS * self.p.n_jobs / _ROUNDS, _LEAST_RUINS) * self.effort))
+        scale = float(np.abs(self.p.option_reward).mean()) if self.p.n_options else 0.0
+        bursts = -(-moves // _BURST_RUINS)
+        for burst in range(bursts):
+            if self.limits.reached():
+                break
+            heats = [scale * _WARM * (_COOL / _WARM) ** (at / bursts) for at in (burst, burst + 1)]
+            search.run(min(_BURST_RUINS, moves - burst * _BURST_RUINS), *heats)
+        self.statistics["ruins"] += search.moves
+        self._offer(search.placements())
