@@ -324,7 +324,7 @@ def test_nothing_is_printed(name: str, capfd: pytest.CaptureFixture[str]) -> Non
 def test_the_class_describes_itself(name: str) -> None:
     solver = solver_of(name)
     assert solver.name == name
-    assert solver.formulation in ("joint", "pattern")
+    assert solver.formulation in ("joint", "pattern", "priced")
     assert all(isinstance(capability, Capability) for capability in solver.capabilities)
     assert solver.available() is True
 

@@ -1,4 +1,4 @@
-"""Elastic shadow pricing: prices of resources, repair and improvement of plans, bounds from both."""
+"""Elastic shadow pricing: prices of resources, plans at these prices, and bounds from both."""
 
 from __future__ import annotations
 
