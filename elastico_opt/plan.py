@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,8 +57,13 @@ class Plan(Mapping[str, Assignment]):
 def device_ids(node: Node) -> tuple[str, ...]:
     """Return the ids of a node's devices, in order."""
     if isinstance(node.gpus, int):
-        return tuple(str(index) for index in range(node.gpus))
+        return _indices(node.gpus)
     return tuple(gpu.id for gpu in node.gpus)
+
+
+@lru_cache(maxsize=64)
+def _indices(count: int) -> tuple[str, ...]:
+    return tuple(str(index) for index in range(count))
 
 
 def device_label(node: Node, gpu: str) -> int | str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastico_opt.assemble import assemble
 from elastico_opt.certify import Certificate, certify
+from elastico_opt.collector import paused_collector
 from elastico_opt.errors import InputError
 from elastico_opt.plan import Assignment, Plan
 from elastico_opt.solvers.base import Limits, Outcome, Price
@@ -134,6 +135,10 @@ class Scheduler:
         VerificationError
             When the plan does not hold (a bug).
         """
+        with paused_collector():  # walking all jobs would take as long as planning them
+            return self._step(snapshot)
+
+    def _step(self, snapshot: Snapshot) -> Step:
         marks = [time.monotonic()]
         limit = math.inf if self.time_limit is None else marks[0] + self.time_limit
         limits = Limits(deadline=limit, seed=self.seed, threads=self.threads)
@@ -174,7 +179,8 @@ class Scheduler:
             jobs = self._adopt(snapshot)
             if any(one is not other for one, other in zip(jobs, snapshot.jobs, strict=True)):
                 changes["jobs"] = jobs
-        return snapshot.replace(**changes) if changes else snapshot
+        # Not `replace`: every part has been validated, and validating again takes milliseconds.
+        return snapshot.model_copy(update=changes) if changes else snapshot
 
     def _adopt(self, snapshot: Snapshot) -> tuple[Job, ...]:
         """Return the jobs, those of the last plan as running; the same object while it stays."""
@@ -196,8 +202,9 @@ class Scheduler:
 def _running(job: Job, held: Assignment) -> Job:
     from elastico_opt.snapshot import Current, PlacedTask
 
-    tasks = tuple(PlacedTask(node=task.node, gpus=task.gpus) for task in held.tasks)
-    return job.replace(current=Current(profile=held.profile, tasks=tasks))
+    tasks = tuple(PlacedTask.model_construct(node=t.node, gpus=t.gpus) for t in held.tasks)
+    current = Current.model_construct(profile=held.profile, tasks=tasks)
+    return job.model_copy(update={"current": current})
 
 
 def _differences(marks: list[float]) -> list[float]:

@@ -269,6 +269,22 @@ class Job(_Model):
     current: Current | None = None
     annotations: dict[str, Any] = Field(default_factory=dict)
 
+    @cached_property
+    def top_rate(self) -> Fraction:
+        """The highest throughput over profiles and GPU types; 1 if all are 0."""
+        rates = [Fraction(0)]
+        for profile in self.profiles:
+            per_type = profile.throughput
+            rates += per_type.values() if isinstance(per_type, dict) else [per_type]
+        return max(rates) or Fraction(1)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as pydantic does, without what was derived from the fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and "profiles" in update:
+            copied.__dict__.pop("top_rate", None)
+        return copied
+
     @model_validator(mode="after")
     def _distinct_profiles(self) -> Self:
         _refuse_duplicates("profile", (profile.name for profile in self.profiles))

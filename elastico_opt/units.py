@@ -157,7 +157,7 @@ def _decimals(denominator: int) -> int | None:
 
 def common_quantum(quantities: Iterable[Fraction]) -> Fraction:
     """Return the largest unit of which every quantity is a whole multiple (1 if all are 0)."""
-    ratios = {(quantity.numerator, quantity.denominator) for quantity in quantities}
+    ratios = {quantity.as_integer_ratio() for quantity in quantities}
     denominator = math.lcm(*(below for _, below in ratios))
     numerator = math.gcd(*(above * (denominator // below) for above, below in ratios))
     return Fraction(numerator or denominator, denominator)

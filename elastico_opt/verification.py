@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
 
 from elastico_opt.errors import VerificationError
 from elastico_opt.plan import Assignment, Plan, current_assignment, device_ids, eligible
@@ -344,7 +343,7 @@ class _Checker:
         slowdown = self._slowdown(job, assignment) or _ONE
         reward = job.weight * rate
         if policy.objective == "normalised":
-            reward /= top_rate(self.snapshot, job)
+            reward /= job.top_rate
         terms = {"throughput": reward}
         if slowdown != 1:
             if policy.coupling == "penalty":
@@ -366,15 +365,6 @@ def _job_value(terms: Mapping[str, Fraction], rate: Fraction, slowdown: Fraction
     rounded = {term: float(terms[term]) + 0.0 if term in terms else 0.0 for term in TERMS}
     value = rounded[next(iter(terms))] if len(terms) == 1 else float(sum(terms.values(), _ZERO))
     return JobValue(value, float(rate), float(slowdown), rounded)
-
-
-def top_rate(snapshot: Snapshot, job: Job) -> Fraction:
-    """Return ``max T_jc'k'`` over the job's profiles and all GPU types; 1 if all are 0."""
-    rates = chain.from_iterable(
-        p.throughput.values() if isinstance(p.throughput, dict) else (p.throughput,)
-        for p in job.profiles
-    )
-    return max(rates, default=_ZERO) or _ONE
 
 
 def _expand(profile: Profile) -> tuple[Task, ...]:
@@ -407,7 +397,6 @@ __all__ = [
     "device_ids",
     "evaluate",
     "slowdown_limit",
-    "top_rate",
     "verify",
     "workload_key",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,14 @@ def compile_program(snapshot: Snapshot) -> Program:
 class Compiler:
     """Compiles one snapshot after the other and keeps what did not change.
 
-    A part counts as unchanged when it is the same object: `Job`, `Node` and `Interference` are
-    immutable, so a scheduler that passes on the jobs it has not touched pays for the others only.
+    A part counts as unchanged when it is the same object: the profiles of a job, a `Node`, the
+    `Interference`. They are immutable, so a scheduler that passes on the jobs it has not touched
+    pays for the others only.
     """
 
     def __init__(self) -> None:
         self._demands: dict[int, tuple[Job, tuple[Quantities, Quantities]]] = {}
-        self._options: dict[int, tuple[Job, JobOptions]] = {}
+        self._options: dict[Hashable, tuple[Job, JobOptions]] = {}
         self._nodes: tuple[Node, ...] = ()
         self._map = Map.of(())
         self._quanta = Quanta(())
@@ -88,9 +89,9 @@ class Compiler:
         """Find the quanta and the devices; forget what was compiled under others."""
         found = {}
         for job in snapshot.jobs:
-            kept = self._demands.get(id(job))
+            kept = self._demands.get(id(job.profiles))
             tasks = (task for profile in job.profiles for task in profile.task_list())
-            found[id(job)] = kept or (job, demanded(tasks))
+            found[id(job.profiles)] = kept or (job, demanded(tasks))
         self._demands = found
         quanta = Quanta([demands for _, demands in found.values()])
         normalised = snapshot.policy.objective == "normalised"
@@ -119,20 +120,29 @@ class Compiler:
 
     def _job_options(self, snapshot: Snapshot, homes: Sequence[Home | None]) -> list[JobOptions]:
         types = self._devices["gpu_types"]
-        found = {}
+        found: dict[Hashable, tuple[Job, JobOptions]] = {}
+        parts = []
         for job, home in zip(snapshot.jobs, homes, strict=True):
-            kept = self._options.get(id(job))
-            found[id(job)] = kept or (
+            key = _options_key(job)
+            kept = self._options.get(key)
+            found[key] = kept or (
                 job, job_options(job, self._quanta, types, self._normalised, home)
             )  # fmt: skip
+            parts.append(found[key][1])
         self._options = found
-        return [found[id(job)][1] for job in snapshot.jobs]
+        return parts
 
     def _slowdown_table(self, snapshot: Snapshot, parts: Sequence[JobOptions]) -> Slowdowns:
         used = {key for part in parts for key in part.keys}
         if self._slowdowns is None or not self._slowdowns.covers(snapshot.interference, used):
             self._slowdowns = Slowdowns(snapshot.interference, used)
         return self._slowdowns
+
+
+def _options_key(job: Job) -> Hashable:
+    """Return what a job's options depend on; whoever keeps it must keep the job as well."""
+    held = None if job.movable else id(job.current)
+    return job.name, id(job.profiles), job.weight, job.min_throughput, held
 
 
 def _same(one: Sequence[object], other: Sequence[object]) -> bool:

@@ -68,11 +68,12 @@ class Quanta:
 
 
 def _merged(demands: Iterable[Quantities]) -> list[tuple[str, Fraction]]:
-    found: dict[str, set[Fraction]] = {}
+    found: dict[str, dict[int, Fraction]] = {}
     for quantities in demands:
         for resource, quantum in quantities.items():
-            found.setdefault(resource, set()).add(quantum)
-    return sorted(_common(found).items())
+            # By identity: hashing fractions is slow, and jobs that stay bring the same objects.
+            found.setdefault(resource, {})[id(quantum)] = quantum
+    return sorted((name, common_quantum(parts.values())) for name, parts in found.items())
 
 
 def _row(amounts: Quantities, quanta: Sequence[tuple[str, Fraction]]) -> list[int]:
