@@ -8,7 +8,8 @@ import numpy as np
 
 from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats, Ints
-from elastico_opt.solvers.greedy import job_density, option_shares
+from elastico_opt.solvers.greedy import job_density
+from elastico_opt.solvers.lagrangian.rates import priced_shares
 from elastico_opt.solvers.lagrangian.ruin import Search, compiled
 from elastico_opt.solvers.occupancy import Occupancy, make_tables
 from elastico_opt.solvers.placing import CHOSEN, ENTRY, ON, RANDOM, TASK
@@ -39,7 +40,7 @@ class GeneralSearch:
         shares: Floats | None = None,
     ) -> None:  # fmt: skip
         self.p = program
-        share = option_shares(program) if shares is None else shares
+        share = priced_shares(program) if shares is None else shares
         self.occupancy = Occupancy(program, make_tables(program, share, *_WEIGHTS))
         self.state, self.tables = self.occupancy.state, self.occupancy.tables
         self.state.note[RANDOM] = 1 + (seed * 7919 + 12345) % 2147483646
