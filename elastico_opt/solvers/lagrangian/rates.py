@@ -11,8 +11,8 @@ from elastico_opt.solvers.greedy import device_shares
 _STEPS = 60
 
 
-def priced_shares(program: Program) -> Floats:
-    """Return, per option, the price of what it takes, in devices.
+def option_costs(program: Program) -> Floats:
+    """Return, per option, the price of what it takes, in units of the objective.
 
     Projected subgradient on the aggregated program: devices per GPU type and the cluster's host
     resources have a price, each job takes the option with most left. Only an order comes of it,
@@ -21,7 +21,7 @@ def priced_shares(program: Program) -> Floats:
     p = program
     use, room = _uses(p), _room(p)
     if not p.n_options:
-        return np.ones(0)
+        return np.zeros(0)
     price = np.zeros(len(room))
     mean = np.zeros(len(room))
     scale = float(p.option_reward.sum() / max(p.n_options, 1)) * p.n_jobs / max(p.n_devices, 1)
@@ -35,10 +35,8 @@ def priced_shares(program: Program) -> Floats:
         price = np.maximum(0.0, price + 0.3 * stride * np.clip(slack, -1.0, 1.0))
         if step >= _STEPS // 2:
             mean += price
-    cost = use @ mean
-    typical = float(cost.mean())
-    shares: Floats = cost / typical + 0.05 if typical > 0 else np.ones(p.n_options)
-    return shares
+    cost: Floats = use @ mean / (_STEPS - _STEPS // 2)
+    return cost
 
 
 def _uses(p: Program) -> Floats:
