@@ -76,7 +76,7 @@ def first_fit(
         Placements to keep as far as they are feasible together.
     """
     large = program.n_options * program.n_devices > _LARGE
-    shares = _shares(program)
+    shares = device_shares(program)
     best: Occupancy | None = None
     worth: tuple[float, ...] = ()
     for weight in _WEIGHTS[:1] if large else _WEIGHTS:
@@ -135,7 +135,7 @@ def job_density(p: Program, shares: Floats, weight: float) -> Floats:
 
 def option_shares(p: Program) -> Floats:
     """Return what each option takes: its largest share of a device or of the host, in devices."""
-    return np.maximum(_shares(p), _host_shares(p))
+    return np.maximum(device_shares(p), _host_shares(p))
 
 
 def _company(p: Program) -> Floats | None:
@@ -175,7 +175,7 @@ def _host_shares(p: Program) -> Floats:
     return share
 
 
-def _shares(p: Program) -> Floats:
+def device_shares(p: Program) -> Floats:
     """Return, per option, the devices it fills: its largest share of the roomiest device."""
     share = np.zeros(p.n_options)
     if not p.n_devices or not p.n_options:

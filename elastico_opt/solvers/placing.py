@@ -171,7 +171,7 @@ def insert(t: Tables, s: State, j: int, given: int) -> bool:
             if o != given:
                 continue
         elif most > 0.0:
-            most /= worth[o, divisor]
+            most = weighed(most, worth[o, divisor])
         elif not job[j, MUST]:
             continue
         margin = 1e-12 * abs(best_score) if best >= 0 else 0.0
@@ -192,7 +192,7 @@ def insert(t: Tables, s: State, j: int, given: int) -> bool:
             if given >= 0:
                 score = 1.0
             elif score > 0.0:
-                score /= worth[o, divisor]
+                score = weighed(score, worth[o, divisor])
             elif not job[j, MUST]:
                 continue
             if s.note[BLINK]:
@@ -210,6 +210,11 @@ def insert(t: Tables, s: State, j: int, given: int) -> bool:
     if best >= 0:
         place(t, s, j, best, 2)
     return best >= 0
+
+
+def weighed(gain: float, divisor: float) -> float:
+    """Return the gain per share, or less the price, which is given as a negative divisor."""
+    return gain / divisor if divisor > 0.0 else gain + divisor
 
 
 def draw(note: Any, below: int) -> int:
@@ -651,7 +656,7 @@ def workers_of(option: Any, group: Any, o: int) -> int:
 
 #: All that `fill`, or another search over the same state, calls.
 PARTS = (
-    fill, look, also, insert, draw, mark_home, mark_given, assign, scan, pick_devices,
+    fill, look, also, insert, weighed, draw, mark_home, mark_given, assign, scan, pick_devices,
     pick_chair, has_host, stranded, beside, loss_of, gain_of, place, remove, value_of, stays,
     tasks_on, sit, stand, suffer, workers_of,
 )  # fmt: skip

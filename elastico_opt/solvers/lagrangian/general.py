@@ -8,7 +8,8 @@ import numpy as np
 
 from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats, Ints
-from elastico_opt.solvers.greedy import job_density, option_shares
+from elastico_opt.solvers.greedy import job_density
+from elastico_opt.solvers.lagrangian.rates import option_costs
 from elastico_opt.solvers.lagrangian.ruin import Search, compiled
 from elastico_opt.solvers.occupancy import Occupancy, make_tables
 from elastico_opt.solvers.placing import CHOSEN, ENTRY, ON, RANDOM, TASK
@@ -29,21 +30,24 @@ class GeneralSearch:
         gain and fit.
     seed : int
         Same seed, same moves.
-    shares : (O,) floats, optional
-        What each option takes, in any unit: its resources at their prices. Default: its largest
-        share of a device or of the host resources.
+    costs : (O,) floats, optional
+        What each option takes, at the prices of the resources. Default: at rough prices.
     """
 
     def __init__(
         self, program: Program, placements: Mapping[int, Placement], seed: int = 0,
-        shares: Floats | None = None,
+        costs: Floats | None = None,
     ) -> None:  # fmt: skip
         self.p = program
-        share = option_shares(program) if shares is None else shares
-        self.occupancy = Occupancy(program, make_tables(program, share, *_WEIGHTS))
+        cost = option_costs(program) if costs is None else costs
+        typical = float(cost.mean()) if len(cost) else 0.0
+        share = cost / typical + 0.05 if typical > 0.0 else np.ones(program.n_options)
+        tables = make_tables(program, share, *_WEIGHTS)
+        priced = np.column_stack([tables.worth, -np.maximum(cost, 1e-12)])
+        self.occupancy = Occupancy(program, tables._replace(worth=priced))
         self.state, self.tables = self.occupancy.state, self.occupancy.tables
         self.state.note[RANDOM] = 1 + (seed * 7919 + 12345) % 2147483646
-        self.search = self._search(share)
+        self.search = self._search(share, cost)
         self._load(placements)
         gaps = [j for j in range(program.n_jobs) if j not in placements]
         self.missing = self._start(np.array(gaps, dtype=np.int64))
@@ -81,14 +85,18 @@ class GeneralSearch:
 
     # ---- set-up ------------------------------------------------------------------------
 
-    def _search(self, share: Floats) -> Search:
+    def _search(self, share: Floats, cost: Floats) -> Search:
         p, s = self.p, self.state
         no_gpus = np.unique(p.option_job[p.group_option[p.group_gpus == 0]])
         running = [j for j, home in enumerate(p.homes) if home is not None and home.intact]
         n, w, tasks = p.n_jobs, len(s.entry), len(s.task)
         tiers = len(p.priorities)
+        low = float((p.option_reward - cost).min(initial=0.0))
+        left = np.full(n, low)
+        np.maximum.at(left, p.option_job, p.option_reward - cost)
+        density = [job_density(p, share, weight) for weight in _WEIGHTS]
         return Search(
-            density=np.stack([job_density(p, share, weight) for weight in _WEIGHTS], axis=1),
+            density=np.stack([*density, left - low], axis=1),
             order=np.arange(n),
             at=np.arange(n),
             size=np.array([n]),

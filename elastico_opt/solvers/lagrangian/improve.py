@@ -60,7 +60,7 @@ def improve(
     *,
     seed: int = 0,
     prices: Floats | None = None,
-    shares: Floats | None = None,
+    costs: Floats | None = None,
     effort: float = 1.0,
     pairs: PairValues | None = None,
 ) -> Improved:
@@ -79,14 +79,14 @@ def improve(
     seed : int
     prices : (J,) floats, optional
         What each job is worth at present prices (its dual), to order the search.
-    shares : (O,) floats, optional
-        What each option takes of the cluster, such as its resources at their prices.
+    costs : (O,) floats, optional
+        What each option takes of the cluster, at the prices of the resources.
     effort : float
         How much work: moves are in proportion to the number of jobs and to this.
     pairs : PairValues, optional
         Of an earlier, similar program: only what changed is computed.
     """
-    return _Run(program, limits or Limits(), seed, prices, shares, effort, pairs).run(placements)
+    return _Run(program, limits or Limits(), seed, prices, costs, effort, pairs).run(placements)
 
 
 def is_pair_form(program: Program) -> bool:
@@ -108,10 +108,10 @@ class _Run:
 
     def __init__(
         self, program: Program, limits: Limits, seed: int, prices: Floats | None,
-        shares: Floats | None, effort: float, pairs: PairValues | None,
+        costs: Floats | None, effort: float, pairs: PairValues | None,
     ) -> None:  # fmt: skip
         self.p, self.limits, self.seed, self.effort = program, limits, seed, effort
-        self.prices, self.shares, self.before = prices, shares, pairs
+        self.prices, self.costs, self.before = prices, costs, pairs
         self.pairs: PairValues | None = None
         self.best: dict[int, Placement] = {}
         self.rank = rank(program, {})
@@ -159,7 +159,7 @@ class _Run:
     def _ruins(self, number: int) -> None:
         if not self.p.n_jobs or not self.p.n_nodes:
             return
-        search = GeneralSearch(self.p, self.best, self.seed + number, self.shares)
+        search = GeneralSearch(self.p, self.best, self.seed + number, self.costs)
         moves = max(1, int(max(_RUINS * self.p.n_jobs / _ROUNDS, _LEAST_RUINS) * self.effort))
         scale = float(np.abs(self.p.option_reward).mean()) if self.p.n_options else 0.0
         bursts = -(-moves // _BURST_RUINS)

@@ -137,7 +137,7 @@ class _Solve:
     ) -> None:  # fmt: skip
         self.solver, self.program, self.limits, self.on_event = solver, program, limits, on_event
         self.began = time.monotonic()
-        self.relaxation = Relaxation.build(program, prune=solver.score == "eq6")
+        self.relaxation = Relaxation.build(program, prune=False)
         self.tiers: list[float | None] = [None] * len(program.priorities)
         self.relaxations: dict[str, float] = {}
         self.statistics: dict[str, Any] = {"iterations": 0}
@@ -181,15 +181,14 @@ class _Solve:
 
     def _improve(self, loop: Loop, placements: dict[int, Placement] | None) -> dict[int, Placement]:
         relaxation, solver = self.relaxation, self.solver
-        cost = relaxation.usage @ (loop.shares[0] / np.maximum(relaxation.capacity, 1e-300))
-        paid = np.zeros(self.program.n_options)
-        paid[relaxation.option[:, 1:][relaxation.option[:, 1:] >= 0]] = cost[:, 1:][
-            relaxation.option[:, 1:] >= 0
-        ]
-        worth = np.maximum((relaxation.value - cost).max(axis=1), 0.0)
+        paid = relaxation.usage @ (loop.shares[0] / relaxation.capacity)
+        worth = np.maximum((relaxation.value - paid).max(axis=1), 0.0)
+        costs = np.zeros(self.program.n_options)
+        known = relaxation.option >= 0
+        costs[relaxation.option[known]] = paid[known]
         self.improved = improve(
             self.program, placements, self.limits, seed=self.limits.seed, prices=worth,
-            effort=solver.effort, pairs=solver._pairs,
+            costs=costs, effort=solver.effort, pairs=solver._pairs,
         )  # fmt: skip
         solver._pairs = self.improved.pairs
         self._tell("plan")

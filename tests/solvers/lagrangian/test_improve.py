@@ -46,7 +46,7 @@ def test_plans_of_any_snapshot_are_feasible_and_between_start_and_optimum(
 ) -> None:
     """With every feature of the contract, from no plan and from the greedy one."""
     start = first_fit(compile_program(given)) if begin else None
-    check(given, start, 2.0)
+    check(given, start, 0.3)
 
 
 @QUICK
