@@ -342,11 +342,7 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
 
 def runs_on(option: Any, first: int, last: int, kind: int) -> bool:
     """Whether any of these options runs on a GPU type, or needs none."""
-<<<<<<< HEAD
-    for o in range(first, last):
-=======
     for o in range(first, last):  # noqa: SIM110 (numba compiles no generators)
->>>>>>> improve
         if option[o, KIND] == kind or option[o, KIND] < 0:
             return True
     return False
