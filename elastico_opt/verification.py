@@ -29,6 +29,9 @@ class _Placed:
     job: Job
     profile: Profile
     tasks: tuple[Task, ...]
+    devices: frozenset[Device]
+    moved: bool  # True, too, when the job does not run yet
+    home: Assignment | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,10 @@ class _Checker:
         job = self.jobs.get(name)
         for profile in job.profiles if job is not None else ():
             if job is not None and profile.name == assignment.profile:
-                return _Placed(job, profile, _expand(profile))
+                home = current_assignment(job.current, self.nodes) if job.current else None
+                moved = home is None or home.places() != assignment.places()
+                devices = assignment.devices()
+                return _Placed(job, profile, _expand(profile), devices, moved, home)
         return None
 
     # ---- feasibility -------------------------------------------------------------------
@@ -225,7 +231,6 @@ class _Checker:
         if name not in self.placed:
             yield f"job '{name}' has no profile '{assignment.profile}'"
             return
-        job, profile = self.placed[name].job, self.placed[name].profile
         tasks = self.placed[name].tasks
         if len(tasks) != len(assignment.tasks):
             given = len(assignment.tasks)
@@ -241,12 +246,11 @@ class _Checker:
                 yield f"job '{name}': a task takes {len(place.gpus)} GPUs, it needs {task.gpus}"
             elif missing := [gpu for gpu in place.gpus if (place.node, gpu) not in self.gpus]:
                 yield f"job '{name}': node '{place.node}' has no GPU '{missing[0]}'"
-        yield from self._check_rules(job, profile, assignment)
+        yield from self._check_rules(self.placed[name], assignment)
 
-    def _check_rules(self, job: Job, profile: Profile, assignment: Assignment) -> Iterator[str]:
-        home = current_assignment(job.current, self.nodes) if job.current else None
-        moved = home is None or home.places() != assignment.places()
-        if home is not None and moved and not job.movable:
+    def _check_rules(self, placed: _Placed, assignment: Assignment) -> Iterator[str]:
+        job, profile, home = placed.job, placed.profile, placed.home
+        if home is not None and placed.moved and not job.movable:
             yield f"job '{job.name}' is not movable and moved"
         home_nodes = (
             {(t.node, gpu) for t in home.tasks for gpu in t.gpus or ("",)} if home else set()
@@ -260,7 +264,7 @@ class _Checker:
                 yield f"job '{job.name}' is not eligible for node '{node.name}'"
             if not node.schedulable and not stays:
                 yield f"job '{job.name}' starts on node '{node.name}', which is cordoned"
-        types = {self._type(device) for device in assignment.devices() if device in self.gpus}
+        types = {self._type(device) for device in placed.devices if device in self.gpus}
         if len(types) > 1:
             yield f"job '{job.name}' mixes GPU types {sorted(types)}"
         rate = profile.rate(min(types, default=None))
@@ -270,7 +274,7 @@ class _Checker:
         if job.min_throughput is not None and rate < job.min_throughput:
             yield f"job '{job.name}': profile '{profile.name}' is below the throughput floor"
         limit = slowdown_limit(self.snapshot, job)
-        slowdown = self._slowdown(job, assignment)
+        slowdown = self._slowdown(placed)
         if slowdown is None or (limit is not None and slowdown > limit):
             shown = "infinite" if slowdown is None else f"{float(slowdown):.6g}"
             yield f"job '{job.name}': slowdown {shown} exceeds its limit {limit and float(limit)}"
@@ -292,16 +296,19 @@ class _Checker:
         node, gpu = self.gpus[device]
         return gpu.type or node.gpu_type or ""
 
-    def _slowdown(self, job: Job, assignment: Assignment) -> Fraction | None:
+    def _slowdown(self, placed: _Placed) -> Fraction | None:
         """Return the largest slowdown over the job's devices; None when infinite."""
-        if job.name not in self.slowdowns:
-            self.slowdowns[job.name] = self._worst(job, assignment)
-        return self.slowdowns[job.name]
+        name = placed.job.name
+        if name not in self.slowdowns:
+            self.slowdowns[name] = self._worst(placed.job, placed.devices)
+        return self.slowdowns[name]
 
-    def _worst(self, job: Job, assignment: Assignment) -> Fraction | None:
+    def _worst(self, job: Job, devices: frozenset[Device]) -> Fraction | None:
         worst = _ONE
-        for device in assignment.devices():
+        for device in devices:
             here = self.residents[device]
+            if len(here) < 2:
+                continue
             mine = next((profile for other, profile, _ in here if other.name == job.name), None)
             if mine is None:
                 continue
@@ -337,10 +344,10 @@ class _Checker:
         if assignment is None:
             evicted = job.weight * policy.eviction_cost if job.current else _ZERO
             return _job_value({"eviction": -evicted}, _ZERO, _ZERO)
-        profile = self.placed[job.name].profile
-        types = {self._type(device) for device in assignment.devices()}
-        rate = profile.rate(min(types, default=None))
-        slowdown = self._slowdown(job, assignment) or _ONE
+        placed = self.placed[job.name]
+        types = {self._type(device) for device in placed.devices}
+        rate = placed.profile.rate(min(types, default=None))
+        slowdown = self._slowdown(placed) or _ONE
         reward = job.weight * rate
         if policy.objective == "normalised":
             reward /= job.top_rate
@@ -352,11 +359,10 @@ class _Checker:
                 loss = reward - reward / slowdown
             terms["interference"] = -loss
             rate /= slowdown
-        if job.current is not None:
-            home = current_assignment(job.current, self.nodes)
-            if home.profile != assignment.profile:
+        if placed.home is not None:
+            if placed.home.profile != assignment.profile:
                 terms["switching"] = -job.weight * policy.switch_cost
-            if home.places() != assignment.places():
+            if placed.moved:
                 terms["migration"] = -job.weight * policy.migration_cost
         return _job_value(terms, rate, slowdown)
 

@@ -244,7 +244,8 @@ class Program:
     def from_plan(self, plan: Plan) -> dict[int, Placement]:
         """Read a plan back; assignments that name unknown things are left out."""
         node_index = {node.name: n for n, node in enumerate(self.snapshot.nodes)}
-        first = np.searchsorted(self.device_node, np.arange(self.n_nodes))
+        first = np.searchsorted(self.device_node, np.arange(self.n_nodes)).tolist()
+        ids = [device_ids(node) for node in self.snapshot.nodes]
         placements = {}
         for j, job in enumerate(self.snapshot.jobs):
             if job.name not in plan:
@@ -253,10 +254,10 @@ class Program:
             tasks = []
             for task in assignment.tasks:
                 n = node_index.get(task.node, -1)
-                names = device_ids(self.snapshot.nodes[n]) if n >= 0 else ()
+                names = ids[n] if n >= 0 else ()
                 if n < 0 or any(gpu not in names for gpu in task.gpus):
                     break
-                tasks.append((n, tuple(int(first[n]) + names.index(gpu) for gpu in task.gpus)))
+                tasks.append((n, tuple(first[n] + names.index(gpu) for gpu in task.gpus)))
             else:
                 option = self._option(j, assignment.profile, tasks)
                 if option is not None:

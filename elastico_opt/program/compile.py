@@ -42,6 +42,7 @@ class Compiler:
     def __init__(self) -> None:
         self._demands: dict[int, tuple[Job, tuple[Quantities, Quantities]]] = {}
         self._options: dict[Hashable, tuple[Job, JobOptions]] = {}
+        self._known_homes: dict[int, tuple[Job, tuple[Home, list[str]]]] = {}
         self._nodes: tuple[Node, ...] = ()
         self._map = Map.of(())
         self._quanta = Quanta(())
@@ -99,6 +100,7 @@ class Compiler:
         same_types = quanta == self._quanta and snapshot.gpu_types == self._gpu_types
         if not same_nodes:
             self._nodes, self._map = snapshot.nodes, Map.of(snapshot.nodes)
+            self._known_homes = {}
         if not (same_nodes and same_types and self._devices):
             self._devices = _devices(snapshot, quanta)
         if not same_types or normalised != self._normalised or not same_nodes:
@@ -109,13 +111,18 @@ class Compiler:
     def _homes(self, snapshot: Snapshot) -> tuple[tuple[Home | None, ...], list[str]]:
         homes: list[Home | None] = []
         warnings: list[str] = []
+        found: dict[int, tuple[Job, tuple[Home, list[str]]]] = {}
         for job in snapshot.jobs:
             if job.current is None:
                 homes.append(None)
-            else:
-                home, notes = home_of(job, job.current, self._map)
-                homes.append(home)
-                warnings += notes
+                continue
+            found[id(job)] = self._known_homes.get(id(job)) or (
+                job, home_of(job, job.current, self._map)
+            )  # fmt: skip
+            home, notes = found[id(job)][1]
+            homes.append(home)
+            warnings += notes
+        self._known_homes = found
         return tuple(homes), warnings
 
     def _job_options(self, snapshot: Snapshot, homes: Sequence[Home | None]) -> list[JobOptions]:

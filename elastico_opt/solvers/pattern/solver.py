@@ -38,8 +38,9 @@ from elastico_opt.solvers.pattern.standing import Standing
 
 #: Growth of the slack of the enumeration.
 GROWTH = 8.0
-#: Rounds of the linear relaxation before matchings take over.
-FEW_ROUNDS = 4
+#: Rounds of the linear relaxation before matchings take over, and jobs from which they do: below,
+#: cuts end as soon, and the compiled matching need not be loaded.
+FEW_ROUNDS, MANY_JOBS = 4, 300
 #: Patterns beyond which the enumeration is given up.
 MOST_PATTERNS = 4_000_000
 #: Patterns up to which all that a better plan can use are listed at once.
@@ -152,7 +153,8 @@ class _Run:
                 standing.bound_all(index, generation.bound)
             standing.tell("columns")
 
-        if pairs_only(self.layout, standing.pricer, stage):
+        many = self.program.n_jobs >= MANY_JOBS
+        if many and pairs_only(self.layout, standing.pricer, stage):
             generation.run(start, note, FEW_ROUNDS)
             if generation.duals is not None and self._pair(stage, generation):
                 return standing.settled(index)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from unittest.mock import patch
 
 import networkx
 import numpy as np
 import pytest
+from brute_force import brute_force
+from hypothesis import given, settings
+from small import snapshot
+from strategies import snapshots, twins
 
-from elastico_opt import solve
+from elastico_opt import Snapshot, solve
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.program import compile_program
 from elastico_opt.solvers.base import Limits
@@ -26,7 +31,6 @@ from elastico_opt.solvers.pattern.matching import (
 )
 from elastico_opt.solvers.pattern.pairs import Pairing, pairs_only
 from elastico_opt.solvers.pattern.pricing import Pricer
-from tests.small import snapshot
 
 Edges = list[tuple[int, int, int]]
 
@@ -164,8 +168,8 @@ def jobs_alike(copies: int) -> dict[str, dict[str, object]]:
 @pytest.mark.parametrize(("copies", "gpus"), [(1, 1), (2, 2), (3, 4), (3, 9)])
 def test_classes_of_several_jobs(copies: int, gpus: int) -> None:
     """Jobs of a class are vertices of their own: value and bound are those of HiGHS."""
-    given = snapshot({"n": gpus}, jobs_alike(copies))
-    layout = Layout.build(compile_program(given))
+    found = snapshot({"n": gpus}, jobs_alike(copies))
+    layout = Layout.build(compile_program(found))
     pricer, stage = Pricer(layout), Stage(0)
     assert layout.class_size.tolist() == [copies] * 3
     assert pairs_only(layout, pricer, stage)
@@ -174,10 +178,28 @@ def test_classes_of_several_jobs(copies: int, gpus: int) -> None:
     pairing = Pairing(layout, pricer, stage, Limits())
     assert generation.duals is not None
     assert pairing.run(generation.master.patterns, generation.duals, lambda: True)
-    optimum = solve(given, solver="highs").objective
+    optimum = solve(found, solver="highs").objective
     assert pairing.value == pytest.approx(optimum, abs=1e-9)
     assert pairing.bound == pytest.approx(optimum, abs=1e-9)
     assert pairing.bound >= optimum - 1e-12
+
+
+_PAIRS = {
+    "gangs": False, "host": False, "eligibility": False, "running": False, "tiers": False,
+    "must_place": False, "max_nodes": 1, "max_residents": (2,),
+}  # fmt: skip
+
+
+@settings(max_examples=80)
+@given(snapshots(max_jobs=5, **_PAIRS) | twins(max_jobs=2, max_devices=2, **_PAIRS))
+def test_small_snapshots_by_matchings(found: Snapshot) -> None:
+    """The solver leaves matchings to larger snapshots; on small ones brute force judges them."""
+    with patch("elastico_opt.solvers.pattern.solver.MANY_JOBS", 0):
+        result = solve(found, solver="pattern")
+    best = brute_force(found)
+    assert best.objective is not None
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(float(best.objective), abs=1e-9)
 
 
 def test_not_a_matching() -> None:
@@ -186,10 +208,10 @@ def test_not_a_matching() -> None:
             "c": {"gpu": {"memory": 3}}}  # fmt: skip
     three = {"A": {"capacity": {"memory": 10}, "max_residents": 3}}
     gang = {**jobs, "d": {"tasks": [{"count": 2, "gpu": {"memory": 3}}]}}
-    for given, expected in (
+    for snap, expected in (
         (snapshot({"n": 1}, jobs), True),
         (snapshot({"n": 1}, jobs, types=three), False),
         (snapshot({"n": 1, "m": 1}, gang), False),
     ):
-        layout = Layout.build(compile_program(given))
+        layout = Layout.build(compile_program(snap))
         assert pairs_only(layout, Pricer(layout), Stage(0)) is expected
