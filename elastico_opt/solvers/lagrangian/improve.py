@@ -16,10 +16,11 @@ from elastico_opt.solvers.lagrangian.pairs import PairValues, single_options
 from elastico_opt.solvers.lagrangian.swapping import ExchangeSearch
 from elastico_opt.solvers.lagrangian.worth import better, rank
 
-#: Chains looked at per job, and ruins per job, at effort 1.
-_CHAINS, _RUINS = 5, 20
-#: At least so many of either.
-_LEAST_CHAINS, _LEAST_RUINS = 300, 300
+#: Chains looked at per job at effort 1: where they are all there is, and between ruins; and at
+#: least.
+_CHAINS, _MORE_CHAINS, _LEAST_CHAINS = 5, 60, 300
+#: Ruins per job at effort 1: of the first jobs, how many these are, and of the others.
+_RUINS, _FIRST_JOBS, _LATER_RUINS = 240, 200, 20
 #: Chains, and ruins, between two looks at the clock.
 _BURST_CHAINS, _BURST_RUINS = 2_000, 100
 #: Rounds of ruin and recreate, each followed by chains.
@@ -130,11 +131,14 @@ class _Run:
             for number in range(_ROUNDS):
                 if self.limits.reached():
                     break
-                self._chains(_CHAINS)
+                self._chains(self._per_job())
                 self._ruins(number)
-            self._chains(_CHAINS)
+            self._chains(self._per_job())
         values = list(self.rank[1:])
         return Improved(self.best, values, not self._lacking(), self.pairs, self.statistics)
+
+    def _per_job(self) -> int:
+        return _MORE_CHAINS if self.p.n_jobs <= _FIRST_JOBS else _CHAINS
 
     def _lacking(self) -> bool:
         return bool(self.rank[0] < self.p.job_must.sum())
@@ -160,7 +164,9 @@ class _Run:
         if not self.p.n_jobs or not self.p.n_nodes:
             return
         search = GeneralSearch(self.p, self.best, self.seed + number, self.costs)
-        moves = max(1, int(max(_RUINS * self.p.n_jobs / _ROUNDS, _LEAST_RUINS) * self.effort))
+        first = min(self.p.n_jobs, _FIRST_JOBS)
+        ruins = _RUINS * first + _LATER_RUINS * (self.p.n_jobs - first)
+        moves = max(1, int(ruins / _ROUNDS * self.effort))
         scale = float(np.abs(self.p.option_reward).mean()) if self.p.n_options else 0.0
         bursts = -(-moves // _BURST_RUINS)
         for burst in range(bursts):

@@ -45,6 +45,8 @@ from elastico_opt.solvers.lagrangian.relaxation import Relaxation
 from elastico_opt.solvers.lagrangian.steps import Polyak, SquareRoot, StepRule, Volume
 from elastico_opt.solvers.occupancy import Occupancy
 
+#: Share of the usual moves after a start from the last epoch's plan.
+WARM = 0.25
 Bound = Literal["price", "aggregate", "pattern"]
 _STEPS: dict[str, type[StepRule]] = {"polyak": Polyak, "paper": SquareRoot, "volume": Volume}
 
@@ -137,6 +139,7 @@ class _Solve:
     ) -> None:  # fmt: skip
         self.solver, self.program, self.limits, self.on_event = solver, program, limits, on_event
         self.began = time.monotonic()
+        self.warm = False
         self.relaxation = Relaxation.build(program, prune=False)
         self.tiers: list[float | None] = [None] * len(program.priorities)
         self.relaxations: dict[str, float] = {}
@@ -172,6 +175,7 @@ class _Solve:
         given = self.program.from_plan(start) if start is not None else {}
         if not given:
             return None
+        self.warm = self.solver._pairs is not None
         p, jobs = self.program, np.array(sorted(given), dtype=np.int64)
         order = jobs[np.lexsort((jobs, p.job_tier[jobs], ~p.job_must[jobs]))]
         occupancy = Occupancy(p)
@@ -188,7 +192,7 @@ class _Solve:
         costs[relaxation.option[known]] = paid[known]
         self.improved = improve(
             self.program, placements, self.limits, seed=self.limits.seed, prices=worth,
-            costs=costs, effort=solver.effort, pairs=solver._pairs,
+            costs=costs, effort=solver.effort * (WARM if self.warm else 1.0), pairs=solver._pairs,
         )  # fmt: skip
         solver._pairs = self.improved.pairs
         self._tell("plan")

@@ -28,6 +28,8 @@ SEARCH_GAP = 2e-3
 #: Share of the host resources left free at first, so that patterns can be packed into nodes, and
 #: how often another share is tried.
 MARGIN, TRIES = 5e-3, 3
+#: Jobs up to which host resources call for that instead of rounding.
+MOST_PACKED = 1_000
 
 SubSolver = Callable[[Program, Plan, Limits], Plan | None]
 
@@ -41,8 +43,7 @@ class Dive:
         form = integer_form(standing.layout, master.patterns)
         self.rounding = Rounding(form, stage, standing.exact)
         self.slack = standing.first_slack(standing.bound(stage.index))
-        # Where host resources tie devices together, what rounds well seldom packs well.
-        self.packed = bool(standing.program.host_resources)
+        self.packed = hard_to_pack(standing.program)
 
     def run(self, solve_part: SubSolver | None) -> None:
         """Cut and round; where that may leave a gap, search on, sub-clusters by `solve_part`."""
@@ -107,6 +108,11 @@ class Dive:
         search = NodeSearch(standing.program, solve_part, standing.limits)
         standing.incumbent.offer(search.run(standing.incumbent.placements, seconds, on_gain))
         standing.tell("sub-clusters")
+
+
+def hard_to_pack(program: Program) -> bool:
+    """Whether host resources bind in a small cluster: there, what rounds well packs badly."""
+    return bool(program.host_resources) and program.n_jobs <= MOST_PACKED
 
 
 def round_point(
