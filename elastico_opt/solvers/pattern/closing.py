@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from elastico_opt.solvers.base import Stop
 from elastico_opt.solvers.highs import HighsEngine
-from elastico_opt.solvers.pattern.dive import hard_to_pack, round_point
+from elastico_opt.solvers.pattern.dive import round_point
 from elastico_opt.solvers.pattern.integer import integer_form
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.rounding import Rounding
@@ -45,7 +45,7 @@ def _cut(
     while stale < PATIENCE:
         improved = tightening.cut()
         standing.bound_better(stage.index, max(tightening.bound, beyond))
-        if not hard_to_pack(standing.program):
+        if not standing.program.host_resources:
             round_point(standing, master, rounding, tightening)
         standing.tell("cuts")
         if standing.settled(stage.index):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from elastico_opt.plan import Plan
 from elastico_opt.program import Placement, Program
 from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.lagrangian.improve import improve
 from elastico_opt.solvers.pattern.integer import integer_form
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
@@ -28,8 +29,10 @@ SEARCH_GAP = 2e-3
 #: Share of the host resources left free at first, so that patterns can be packed into nodes, and
 #: how often another share is tried.
 MARGIN, TRIES = 5e-3, 3
-#: Jobs up to which host resources call for that instead of rounding.
+#: Jobs up to which such a choice is packed.
 MOST_PACKED = 1_000
+#: Jobs from which the compiled improvement is worth loading.
+MANY_JOBS = 100
 
 SubSolver = Callable[[Program, Plan, Limits], Plan | None]
 
@@ -43,14 +46,17 @@ class Dive:
         form = integer_form(standing.layout, master.patterns)
         self.rounding = Rounding(form, stage, standing.exact)
         self.slack = standing.first_slack(standing.bound(stage.index))
-        self.packed = hard_to_pack(standing.program)
+        # Where host resources tie devices together, what rounds well packs badly.
+        self.packed = bool(standing.program.host_resources)
 
     def run(self, solve_part: SubSolver | None) -> None:
         """Cut and round; where that may leave a gap, search on, sub-clusters by `solve_part`."""
         self._bursts()
         if not len(self.tightening.reduced) or solve_part is None or not self._loose():
             return
-        if self.packed:
+        if self.standing.program.n_jobs >= MANY_JOBS and self._far():
+            self._improve()
+        if self.packed and self.standing.program.n_jobs <= MOST_PACKED and self._far():
             self._restrict()
         if self._far():
             self._search_nodes(solve_part)
@@ -78,6 +84,17 @@ class Dive:
             self.standing.tell("rounding")
             if self.tightening.exhausted or self.packed:
                 break
+
+    def _improve(self) -> None:
+        """Improve the incumbent by chains and ruins, as elastic shadow pricing does."""
+        standing = self.standing
+        if standing.incumbent.plan is not None:
+            seed = standing.limits.seed
+            found = improve(
+                standing.program, standing.incumbent.placements, standing.limits, seed=seed
+            )
+            standing.incumbent.offer(found.placements)
+            standing.tell("improvement")
 
     def _restrict(self) -> None:
         """Solve over the master's best patterns; leave as much host room as packing needs."""
@@ -108,11 +125,6 @@ class Dive:
         search = NodeSearch(standing.program, solve_part, standing.limits)
         standing.incumbent.offer(search.run(standing.incumbent.placements, seconds, on_gain))
         standing.tell("sub-clusters")
-
-
-def hard_to_pack(program: Program) -> bool:
-    """Whether host resources bind in a small cluster: there, what rounds well packs badly."""
-    return bool(program.host_resources) and program.n_jobs <= MOST_PACKED
 
 
 def round_point(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elastico_opt.solvers.pattern.realise import Seats
 
 #: Pattern-node pairs beyond which packing is not tried.
-MOST_PAIRS = 200_000
+MOST_PAIRS = 20_000
 #: Values are counted in this share of the largest.
 _GRAIN = 1e-7
 #: CP-SAT's own measure of work, about seconds.

@@ -42,7 +42,7 @@ GROWTH = 8.0
 #: cuts end as soon, and the compiled matching need not be loaded.
 FEW_ROUNDS, MANY_JOBS = 4, 300
 #: Patterns beyond which the enumeration is given up.
-MOST_PATTERNS = 4_000_000
+MOST_PATTERNS = 600_000
 #: Patterns up to which all that a better plan can use are listed at once.
 FEW_PATTERNS = 60_000
 #: Nodes up to which pools are split into nodes when a choice cannot be realised.
