@@ -21,7 +21,7 @@ def rows(threads: int) -> Iterator[Row]:
     yield _epochs("lucidlike", 800, 256, None)
     yield _quality("lucid", 20, 10.0, [*_METHODS, *_GENERAL], "median ≤ 0.1 %, worst ≤ 0.5 %")
     yield _quality("lucidlike", 20, 10.0, [*_METHODS, *_GENERAL], "median ≤ 0.1 %, worst ≤ 0.5 %")
-    yield _quality("gangs", 20, 20.0, _METHODS, "median ≤ 0.5 %, worst ≤ 2 %")
+    yield _quality("gangs", 20, 10.0, _METHODS, "median ≤ 0.5 %, worst ≤ 2 %")
     yield _scale(1_600, 512, 0.5, "gap ≤ 0.2 %", threads)
     yield _scale(10_000, 4_000, 30.0, "two threads, gap ≤ 1 %, 6 GiB", 2, bound="pattern")
     for jobs, gpus in _CURVE:

@@ -16,7 +16,6 @@ from elastico_opt.collector import paused_collector
 from elastico_opt.errors import InputError
 from elastico_opt.plan import Assignment, Plan
 from elastico_opt.solvers.base import Limits, Outcome, Price
-from elastico_opt.start import usable_start
 from elastico_opt.transitions import Transition, transitions
 
 if TYPE_CHECKING:
@@ -145,8 +144,7 @@ class Scheduler:
         snapshot = self._as_running(snapshot)
         program = self._compiler.compile(snapshot)
         marks.append(time.monotonic())
-        start = usable_start(snapshot, self._plan, [])
-        outcome = self._solver.solve(program, limits, start)
+        outcome = self._solver.solve(program, limits, self._plan)
         marks.append(time.monotonic())
         certificate = certify(snapshot, outcome, "the priced solver")
         plan = certificate.plan

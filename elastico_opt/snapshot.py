@@ -306,6 +306,20 @@ class Interference(_Model):
     default: Slowdown = None
     model: StrictStr | None = None
 
+    @cached_property
+    def pairs(self) -> dict[tuple[str, str], Fraction | None]:
+        """Slowdown of the first workload beside the second, both ways, as the table has it."""
+        found: dict[tuple[str, str], Fraction | None] = {}
+        for row in self.table:
+            found[row.a, row.b], found[row.b, row.a] = row.slowdown
+        return found
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as pydantic does, without what was derived from the fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("pairs", None)
+        return copied
+
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
         if self.model is not None and self.table:

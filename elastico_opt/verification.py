@@ -148,10 +148,7 @@ class SlowdownTable:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._known = snapshot.interference is not None
-        rows = snapshot.interference.table if snapshot.interference else ()
-        self._pairs: dict[tuple[str, str], Fraction | None] = {}
-        for row in rows:
-            self._pairs[row.a, row.b], self._pairs[row.b, row.a] = row.slowdown
+        self._pairs = snapshot.interference.pairs if snapshot.interference else {}
         self._default = snapshot.interference.default if snapshot.interference else Fraction(1)
 
     def lookup(self, victim: str, other: str) -> Fraction | None:
