@@ -199,12 +199,12 @@ def _quality_table(records: Sequence[Record]) -> str:
 
 
 def _cold_table(records: Sequence[Record]) -> str:
-    head = ("cold", "target", "time", "objective", "bound", "gap", "memory", "load")
+    head = ("cold", "target", "time", "code loaded", "objective", "bound", "gap", "memory", "load")
     return _grid(head, [
         (
             r["row"].removeprefix("cold, "), f"{r['target']:g} s, {r['note']}",
-            _seconds(r["seconds"]), _value(r["objective"]), _value(r["bound"]), _gap(r["gap"]),
-            f"{r['memory_mb']} MB", str(r.get("load", "")),
+            _seconds(r["seconds"]), _seconds(r.get("loaded")), _value(r["objective"]),
+            _value(r["bound"]), _gap(r["gap"]), f"{r['memory_mb']} MB", str(r.get("load", "")),
         )
         for r in records
     ])  # fmt: skip

@@ -65,7 +65,7 @@ class GreedySolver:
 
 
 def first_fit(
-    program: Program, given: dict[int, Placement] | None = None
+    program: Program, given: dict[int, Placement] | None = None, once: bool = False
 ) -> dict[int, Placement] | None:
     """Return a feasible plan, or None when a job that must be placed found no place.
 
@@ -74,14 +74,18 @@ def first_fit(
     program : Program
     given : dict, optional
         Placements to keep as far as they are feasible together.
+    once : bool
+        Choose profiles in one way only.
     """
-    large = program.n_options * program.n_devices > _LARGE
+    large = once or program.n_options * program.n_devices > _LARGE
     shares = device_shares(program)
+    alternatives = _alternatives(program, shares)
     best: Occupancy | None = None
     worth: tuple[float, ...] = ()
     for weight in _WEIGHTS[:1] if large else _WEIGHTS:
         tables = make_tables(program, shares, weight)
-        for density in _densities(program, shares, weight):
+        for taken in alternatives:
+            density = job_density(program, taken, weight)
             found = _complete_pass(program, tables, density, given or {})
             if found is not None:
                 value = tuple(round(tier, 9) for tier in found.tier_values())
@@ -112,18 +116,17 @@ def _order(p: Program, density: Floats, urgent: Sequence[int]) -> Ints:
     return np.lexsort((-density, p.job_tier, ~bound, place, ~p.job_must))
 
 
-def _densities(p: Program, shares: Floats, weight: float) -> list[Floats]:
-    """Return the value per share of each job, once or twice.
+def _alternatives(p: Program, shares: Floats) -> list[Floats]:
+    """Return what each option takes, in one or two ways.
 
     The first counts what a job takes; the second adds the rest of the device for a job that
     hardly anyone can sit beside.
     """
     shares = np.maximum(shares, _host_shares(p))
     company = _company(p)
-    alternatives = [shares]
-    if company is not None:
-        alternatives.append(np.maximum(shares, 1 - (1 - np.minimum(shares, 1)) * company))
-    return [job_density(p, share, weight) for share in alternatives]
+    if company is None:
+        return [shares]
+    return [shares, np.maximum(shares, 1 - (1 - np.minimum(shares, 1)) * company)]
 
 
 def job_density(p: Program, shares: Floats, weight: float) -> Floats:

@@ -124,6 +124,8 @@ class _Run:
         if single_options(self.p).any() and self.p.n_devices:
             self.pairs = PairValues.build(self.p, self.before)
         if is_pair_form(self.p):
+            if placements is None:
+                self._offer(first_fit(self.p, once=True))
             self._chains(_CHAINS)
         if not is_pair_form(self.p) or self._lacking():
             if placements is None:
