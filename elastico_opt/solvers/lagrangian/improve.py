@@ -19,6 +19,8 @@ from elastico_opt.solvers.lagrangian.worth import better, rank
 #: Chains looked at per job at effort 1: where they are all there is, and between ruins; and at
 #: least.
 _CHAINS, _MORE_CHAINS, _LEAST_CHAINS = 5, 60, 300
+#: Jobs from which chains cost more, since pair values are computed when asked, and chains per job.
+_HUGE, _FEW_CHAINS = 5_000, 1.0
 #: Ruins per job at effort 1: of the first jobs, how many these are, and of the others.
 _RUINS, _FIRST_JOBS, _LATER_RUINS = 240, 200, 20
 #: Chains, and ruins, between two looks at the clock.
@@ -126,7 +128,7 @@ class _Run:
         if is_pair_form(self.p):
             if placements is None:
                 self._offer(first_fit(self.p, once=True))
-            self._chains(_CHAINS)
+            self._chains(self._per_job(alone=True))
         if not is_pair_form(self.p) or self._lacking():
             if placements is None:
                 self._offer(first_fit(self.p))
@@ -139,8 +141,10 @@ class _Run:
         values = list(self.rank[1:])
         return Improved(self.best, values, not self._lacking(), self.pairs, self.statistics)
 
-    def _per_job(self) -> int:
-        return _MORE_CHAINS if self.p.n_jobs <= _FIRST_JOBS else _CHAINS
+    def _per_job(self, alone: bool = False) -> float:
+        if self.p.n_jobs > _HUGE:
+            return _FEW_CHAINS
+        return _MORE_CHAINS if self.p.n_jobs <= _FIRST_JOBS and not alone else _CHAINS
 
     def _lacking(self) -> bool:
         return bool(self.rank[0] < self.p.job_must.sum())
@@ -151,7 +155,7 @@ class _Run:
             if better(found, self.rank):
                 self.best, self.rank = placements, found
 
-    def _chains(self, per_job: int) -> None:
+    def _chains(self, per_job: float) -> None:
         if self.pairs is None or len(self.p.priorities) > _MOST_TIERS or self.limits.reached():
             return
         search = ExchangeSearch(self.p, self.pairs, self.best, self.seed, self.prices)
