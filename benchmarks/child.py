@@ -15,6 +15,8 @@ from statistics import median
 from typing import Any
 
 Numbers = dict[str, Any]
+#: Jobs up to which a solve is timed a second time in its process.
+_TWICE = 5_000
 
 
 def main() -> None:
@@ -59,7 +61,9 @@ def solve(
     checking, certificate = timed(lambda: certify(snapshot, outcome, solver))
     seconds = time.perf_counter() - began
     again = None
-    if solver == "lagrangian":  # the first solve of a process also loads compiled code
+    if (
+        solver == "lagrangian" and program.n_jobs <= _TWICE
+    ):  # the first solve of a process also loads compiled code
         limits = Limits(deadline=time.monotonic() + time_limit, seed=seed, threads=threads)
         once_more = get_solver(solver, **(options or {}))
         again = compiling + checking + timed(lambda: once_more.solve(program, limits))[0]
