@@ -61,9 +61,8 @@ def solve(
     checking, certificate = timed(lambda: certify(snapshot, outcome, solver))
     seconds = time.perf_counter() - began
     again = None
-    if (
-        solver == "lagrangian" and program.n_jobs <= _TWICE
-    ):  # the first solve of a process also loads compiled code
+    # The first solve of a process also loads compiled code.
+    if solver == "lagrangian" and program.n_jobs <= _TWICE:
         limits = Limits(deadline=time.monotonic() + time_limit, seed=seed, threads=threads)
         once_more = get_solver(solver, **(options or {}))
         again = compiling + checking + timed(lambda: once_more.solve(program, limits))[0]
