@@ -47,8 +47,6 @@ from elastico_opt.solvers.occupancy import Occupancy
 
 #: Share of the usual moves after a start from the last epoch's plan.
 WARM = 0.25
-#: Jobs up to which the row loop looks at all patterns more than once.
-MANY_JOBS = 5_000
 Bound = Literal["price", "aggregate", "pattern"]
 _STEPS: dict[str, type[StepRule]] = {"polyak": Polyak, "paper": SquareRoot, "volume": Volume}
 
@@ -254,10 +252,9 @@ class _Solve:
 
     def _pattern(self) -> None:
         from elastico_opt.formulations.layout import Layout
-        from elastico_opt.solvers.lagrangian.rows import ROUNDS, row_price_bound
+        from elastico_opt.solvers.lagrangian.rows import row_price_bound
 
-        looks = ROUNDS if self.program.n_jobs <= MANY_JOBS else 1
-        found = row_price_bound(Layout.build(self.program), self.limits, looks)
+        found = row_price_bound(Layout.build(self.program), self.limits)
         if all(bound is not None for bound in found.tiers):
             self.relaxations["pattern"] = math.fsum(b for b in found.tiers if b is not None)
         for tier, bound in enumerate(found.tiers):
