@@ -128,7 +128,8 @@ def choose(solver: str, formulation: str, options: Mapping[str, Any] | None = No
     if solver == "auto":
         if options:
             raise InputError("solver options need a solver by name: 'auto' may take any")
-        fitting = [found for found in _loaded(AUTO) if formulation in ("auto", found.formulation)]
+        order = (*AUTO, "lagrangian") if formulation == "priced" else AUTO
+        fitting = [found for found in _loaded(order) if formulation in ("auto", found.formulation)]
         if not fitting:
             raise InputError(f"no solver is installed for the formulation '{formulation}'")
         return fitting
@@ -238,7 +239,7 @@ class _Run:
         conflict = None
         if certificate.status is Status.INFEASIBLE:
             conflict = self._conflict(solver)
-        if outcome.stop is Stop.ERROR and outcome.detail:
+        if outcome.detail and (outcome.stop is Stop.ERROR or certificate.plan is None):
             self.warnings.append(f"solver '{solver.name}': {outcome.detail}")
         return self._result(
             certificate, solver.name, solver.formulation, outcome=outcome, conflict=conflict

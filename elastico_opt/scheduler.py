@@ -14,7 +14,7 @@ from elastico_opt.assemble import assemble
 from elastico_opt.certify import Certificate, certify
 from elastico_opt.collector import paused_collector
 from elastico_opt.errors import InputError
-from elastico_opt.plan import Assignment, Plan
+from elastico_opt.plan import Assignment, Plan, running_plan
 from elastico_opt.solvers.base import Limits, Outcome, Price
 from elastico_opt.transitions import Transition, transitions
 
@@ -53,6 +53,7 @@ class Step:
     _outcome: Outcome = field(repr=False)
     _solver: tuple[str, str] = field(repr=False)
     _options: tuple[Mapping[str, Any], Limits] = field(repr=False)
+    _notes: tuple[int, tuple[str, ...]] = field(repr=False)
 
     @cached_property
     def result(self) -> Result:
@@ -66,8 +67,13 @@ class Step:
         from elastico_opt.provenance import provenance
 
         found = assemble(self.snapshot, self._certificate, *self._solver, self._outcome)
-        made = provenance(self.snapshot, *self._options)
-        return replace(found, provenance=made, timing=dict(self.timing))
+        return replace(
+            found,
+            provenance=provenance(self.snapshot, *self._options),
+            timing=dict(self.timing),
+            missing_pairs=self._notes[0],
+            warnings=(*self._notes[1], *found.warnings),
+        )
 
 
 class Scheduler:
@@ -112,15 +118,14 @@ class Scheduler:
         **options: Any,
     ) -> None:
         from elastico_opt.program.compile import Compiler
-        from elastico_opt.solvers.lagrangian import LagrangianSolver
+        from elastico_opt.solvers.registry import get_solver
 
-        if time_limit is not None and not (time_limit > 0 and math.isfinite(time_limit)):
-            raise InputError(f"time_limit is a number of seconds above 0, got {time_limit}")
+        _refuse_wrong_kinds(policy, time_limit, seed, threads)
         self.policy, self.time_limit, self.adopt = policy, time_limit, adopt
         self.seed, self.threads = seed, threads
         self._options = options
         self._compiler = Compiler()
-        self._solver = LagrangianSolver(**options)
+        self._solver = get_solver("lagrangian", **options)
         self._plan = Plan({})
         self._adopted: dict[str, tuple[Job, Assignment, Job]] = {}
 
@@ -134,6 +139,8 @@ class Scheduler:
         VerificationError
             When the plan does not hold (a bug).
         """
+        if not hasattr(snapshot, "jobs"):
+            raise TypeError(f"step takes a Snapshot, got {type(snapshot).__name__}")
         with paused_collector():  # walking all jobs would take as long as planning them
             return self._step(snapshot)
 
@@ -144,7 +151,8 @@ class Scheduler:
         snapshot = self._as_running(snapshot)
         program = self._compiler.compile(snapshot)
         marks.append(time.monotonic())
-        outcome = self._solver.solve(program, limits, self._plan)
+        start = Plan({**self._plan, **running_plan(snapshot)})
+        outcome = self._solver.solve(program, limits, start)
         marks.append(time.monotonic())
         certificate = certify(snapshot, outcome, "the priced solver")
         plan = certificate.plan
@@ -166,6 +174,7 @@ class Scheduler:
             _outcome=outcome,
             _solver=(self._solver.name, self._solver.formulation),
             _options=({"solver": self._solver.name, **self._options}, limits),
+            _notes=(program.missing_pairs, program.warnings),
         )
 
     def _as_running(self, snapshot: Snapshot) -> Snapshot:
@@ -195,6 +204,19 @@ class Scheduler:
             jobs.append(job)
         self._adopted = found
         return tuple(jobs)
+
+
+def _refuse_wrong_kinds(policy: object, time_limit: object, seed: object, threads: object) -> None:
+    """Refuse what would only fail in the middle of a step."""
+    if policy is not None and not hasattr(policy, "migration_cost"):
+        raise InputError(f"policy is a Policy, got {type(policy).__name__}")
+    limited = isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf
+    if time_limit is not None and not limited:
+        raise InputError(f"time_limit is a number of seconds above 0, got {time_limit!r}")
+    if not isinstance(seed, int) or not 0 <= seed < 2**31:
+        raise InputError(f"seed is a whole number from 0 to 2^31 − 1, got {seed!r}")
+    if not isinstance(threads, int) or threads < 1:
+        raise InputError(f"threads is a number of at least 1, got {threads!r}")
 
 
 def _running(job: Job, held: Assignment) -> Job:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
-from elastico_opt.plan import Plan
+from elastico_opt.plan import Plan, running_plan
 from elastico_opt.program import NEVER, Placement, Program
 from elastico_opt.program.arrays import Bools, Floats, Ints
 from elastico_opt.solvers.base import Capability, Event, Limits, Listener, Outcome, Stop
@@ -55,7 +56,7 @@ class GreedySolver:
         bounds: list[float | None] = [None] * len(program.priorities)
         if stop := limits.reached():
             return Outcome(None, bounds, stop)
-        given = {} if start is None else program.from_plan(start)
+        given = None if start is None else program.from_plan(start)
         plan = first_fit(program, given)
         if plan is None:
             return Outcome(None, bounds, Stop.CONVERGED, "no place found for a job that needs one")
@@ -73,25 +74,34 @@ def first_fit(
     ----------
     program : Program
     given : dict, optional
-        Placements to keep as far as they are feasible together.
+        Placements to keep as far as they are feasible together. By default two are tried: none,
+        and what runs now.
     once : bool
         Choose profiles in one way only.
     """
     large = once or program.n_options * program.n_devices > _LARGE
     shares = device_shares(program)
     alternatives = _alternatives(program, shares)
+    starts = [given] if given is not None else [{}, *_running(program)]
     best: Occupancy | None = None
     worth: tuple[float, ...] = ()
     for weight in _WEIGHTS[:1] if large else _WEIGHTS:
         tables = make_tables(program, shares, weight)
-        for taken in alternatives:
+        for taken, kept in product(alternatives, starts):
             density = job_density(program, taken, weight)
-            found = _complete_pass(program, tables, density, given or {})
+            found = _complete_pass(program, tables, density, kept)
             if found is not None:
                 value = tuple(round(tier, 9) for tier in found.tier_values())
                 if best is None or value > worth:
                     best, worth = found, value
     return None if best is None else best.placements()
+
+
+def _running(p: Program) -> list[dict[int, Placement]]:
+    """Return what runs now as placements, in a list that is empty when nothing does."""
+    if not any(home is not None for home in p.homes):
+        return []
+    return [p.from_plan(running_plan(p.snapshot))]
 
 
 def _complete_pass(

@@ -49,6 +49,8 @@ class PairValues:
         job's first option, so that it holds for all jobs of the class.
     keys : dict
         Class by what distinguishes it.
+    types : (K,) ints
+        GPU type of each device class.
     computed : int
         Classes whose values had to be computed.
     """
@@ -57,6 +59,7 @@ class PairValues:
     job_class: Ints
     option: Ints
     keys: dict[bytes, int]
+    types: Ints
     computed: int
 
     @classmethod
@@ -99,13 +102,9 @@ class PairValues:
             table=np.full((types, dense, dense), -np.inf),
             single=np.full((types, n), -np.inf),
         )
-        changed = _take_over(pairs, keys, before)
+        changed = _take_over(pairs, keys, p.class_type, before)
         fill_table(pairs, changed)
-        return cls(pairs, job_class, relative[keep], keys, len(changed))
-
-    def update(self, program: Program) -> PairValues:
-        """Return the values for a later program; only changed classes are computed."""
-        return PairValues.build(program, self)
+        return cls(pairs, job_class, relative[keep], keys, p.class_type, len(changed))
 
 
 def single_options(p: Program) -> Bools:
@@ -185,10 +184,14 @@ def _by_device_class(
     return option, gain, start, rows[at, -1].astype(np.int64)
 
 
-def _take_over(pairs: Pairs, keys: dict[bytes, int], before: PairValues | None) -> Ints:
+def _take_over(
+    pairs: Pairs, keys: dict[bytes, int], types: Ints, before: PairValues | None
+) -> Ints:
     """Copy the values of classes that were known before; return the others."""
     everyone = np.arange(len(keys))
     if before is None or not pairs.shape[4] or not before.pairs.shape[4]:
+        return everyone
+    if not np.array_equal(types, before.types):
         return everyone
     for name in ("shape", "capacity", "seats", "excess", "unit"):
         mine: Any = getattr(pairs, name)
@@ -201,4 +204,5 @@ def _take_over(pairs: Pairs, keys: dict[bytes, int], before: PairValues | None) 
     new, old = np.array(known, dtype=np.int64).reshape(-1, 2).T
     for k in range(len(pairs.table)):
         pairs.table[k][np.ix_(new, new)] = before.pairs.table[k][np.ix_(old, old)]
+    pairs.single[:, new] = before.pairs.single[:, old]
     return np.setdiff1d(everyone, new)

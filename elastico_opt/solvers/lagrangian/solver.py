@@ -63,9 +63,11 @@ class LagrangianSolver:
     step : {"polyak", "paper", "volume"}
         The step rule; ``paper`` is η0/√t.
     score : {"eq6", "eq7", "eq7-weighted"}
-        How a job ranks its choices; see `elastico_opt.solvers.lagrangian.problem.Problem`.
+        What orders the search: a job's value less what it pays; without weights; and less Γ,
+        which is estimated from the plan before. See
+        `elastico_opt.solvers.lagrangian.problem.Problem`.
     rounds : int
-        Rounds of pricing and planning; from the second on Γ is fed back from the plan.
+        Rounds of pricing and planning; from the second on there is a plan to estimate Γ from.
     iterations : int
         Steps of the price loop, at most.
     effort : float
@@ -98,8 +100,7 @@ class LagrangianSolver:
         ):  # fmt: skip
             if value not in known:
                 raise InputError(f"{name} '{value}' is unknown: use one of {', '.join(known)}")
-        if rounds < 1 or iterations < 1 or not effort >= 0 or math.isinf(effort):
-            raise InputError("rounds and iterations are at least 1, effort is a number from 0 on")
+        _refuse_wrong_kinds(rounds, iterations, effort, arrays)
         self.bound, self.score, self.arrays = bound, score, arrays
         self.step, self.rounds, self.iterations, self.effort = step, rounds, iterations, effort
         self._prices: tuple[Price, ...] = ()
@@ -130,6 +131,17 @@ class LagrangianSolver:
         return None if self.step == "polyak" else _STEPS[self.step]()
 
 
+def _refuse_wrong_kinds(rounds: object, iterations: object, effort: object, arrays: object) -> None:
+    """Refuse option values that are not what they must be; they may come from a command line."""
+    for name, count in (("rounds", rounds), ("iterations", iterations)):
+        if not isinstance(count, int) or count < 1:
+            raise InputError(f"{name} is a whole number of at least 1, got {count!r}")
+    if not isinstance(effort, (int, float)) or not 0 <= effort < math.inf:
+        raise InputError(f"effort is a number of at least 0, got {effort!r}")
+    if not isinstance(arrays, str) or arrays.split(":")[0] not in ("numpy", "torch"):
+        raise InputError(f"arrays is numpy, torch or torch:<device>, got {arrays!r}")
+
+
 class _Solve:
     """One call: the relaxation, the bounds, and the best plan."""
 
@@ -140,6 +152,7 @@ class _Solve:
         self.solver, self.program, self.limits, self.on_event = solver, program, limits, on_event
         self.began = time.monotonic()
         self.warm = False
+        self.gamma: Floats | None = None
         self.relaxation = Relaxation.build(program, prune=False)
         self.tiers: list[float | None] = [None] * len(program.priorities)
         self.relaxations: dict[str, float] = {}
@@ -186,7 +199,10 @@ class _Solve:
     def _improve(self, loop: Loop, placements: dict[int, Placement] | None) -> dict[int, Placement]:
         relaxation, solver = self.relaxation, self.solver
         paid = relaxation.usage @ (loop.shares[0] / relaxation.capacity)
-        worth = np.maximum((relaxation.value - paid).max(axis=1), 0.0)
+        if self.gamma is not None:
+            paid = paid + self.gamma
+        value = relaxation.unweighted if solver.score == "eq7" else relaxation.value
+        worth = np.maximum((value - paid).max(axis=1), 0.0)
         costs = np.zeros(self.program.n_options)
         known = relaxation.option >= 0
         costs[relaxation.option[known]] = paid[known]
@@ -207,7 +223,13 @@ class _Solve:
             gamma = interference_term(self.relaxation, placements)
         problem = Problem.of(self.relaxation, solver.score, gamma)
         first = start_prices(self.relaxation, solver._prices) if solver._prices else None
+        if (
+            first is not None
+            and problem.bounds(first[None])[0] > problem.bounds(0 * first[None])[0]
+        ):
+            first = None  # prices of another scale: worse than none
         loop = self._loop(problem, first)
+        self.gamma = gamma
         shares = tidied(Problem.of(self.relaxation), loop.shares[0])
         solver._prices = reported_prices(self.relaxation, shares)
         if len(self.tiers) == 1:

@@ -8,7 +8,7 @@ from elastico_opt.solvers.pattern.dive import round_point
 from elastico_opt.solvers.pattern.integer import integer_form
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.rounding import Rounding
-from elastico_opt.solvers.pattern.standing import Standing
+from elastico_opt.solvers.pattern.standing import NOTHING, Standing
 from elastico_opt.solvers.pattern.tighten import Tightening
 
 #: Bursts of cuts that may pass without a better bound before branching.
@@ -72,8 +72,8 @@ def _branch(
     )
     if answer.vector is not None:
         standing.offer(index, patterns, answer.vector)
-    if answer.stop is Stop.INFEASIBLE:
-        standing.bound_better(index, max(beyond, -1.0))
+    if answer.stop is Stop.INFEASIBLE and standing.incumbent.plan is None:
+        standing.bound_better(index, max(beyond, NOTHING))
     elif answer.bound is not None:
         standing.bound_better(index, max(answer.bound, beyond))
     standing.tell("integer program")

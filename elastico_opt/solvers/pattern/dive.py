@@ -6,7 +6,9 @@ short that the proof needs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from elastico_opt.plan import Plan
 from elastico_opt.program import Placement, Program
@@ -89,9 +91,10 @@ class Dive:
         """Improve the incumbent by chains and ruins, as elastic shadow pricing does."""
         standing = self.standing
         if standing.incumbent.plan is not None:
-            seed = standing.limits.seed
+            ends = time.monotonic() + SEARCH_SHARE * standing.limits.remaining()
+            limits = replace(standing.limits, deadline=min(ends, standing.limits.deadline))
             found = improve(
-                standing.program, standing.incumbent.placements, standing.limits, seed=seed
+                standing.program, standing.incumbent.placements, limits, seed=limits.seed
             )
             standing.incumbent.offer(found.placements)
             standing.tell("improvement")

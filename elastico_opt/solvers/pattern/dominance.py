@@ -62,8 +62,9 @@ def undominated_items(layout: Layout) -> Bools:
 def undominated_patterns(layout: Layout, patterns: Patterns, weight: Floats) -> Patterns:
     """Of patterns with equal coefficients in every row keep the most valuable one.
 
-    Earlier stages have floors, so one that is worth more to any of them is kept as well. `weight`
-    is what each stage's value weighs.
+    Earlier stages have floors, so one that is worth more to any of them is kept as well. All are
+    kept that slow a gang down: the integer program charges it the largest loss, not the mean that
+    is in the value. `weight` is what each stage's value weighs.
     """
     if len(patterns) == 0:
         return patterns
@@ -76,8 +77,18 @@ def undominated_patterns(layout: Layout, patterns: Patterns, weight: Floats) -> 
     first = np.ones(len(order), dtype=bool)
     first[1:] = (key[1:] != key[:-1]).any(axis=1)
     best = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-    keep = first | (value > value[best]).any(axis=1)
+    keep = first | (value > value[best]).any(axis=1) | _slowing(layout, patterns)[order]
     return patterns.select(np.sort(order[keep]))
+
+
+def _slowing(layout: Layout, patterns: Patterns) -> Bools:
+    """Mark patterns in which a gang's worker has company, where company may slow down."""
+    if not layout.program.excess.any():
+        return np.zeros(len(patterns), dtype=bool)
+    here = patterns.items >= 0
+    gang = (here & layout.items.linked[patterns.items]).any(axis=1)
+    marked: Bools = gang & (here.sum(axis=1) > 1)
+    return marked
 
 
 def _kinds(layout: Layout) -> Ints:

@@ -24,6 +24,8 @@ from elastico_opt.solvers.pattern.realise import realise
 
 #: First slack of the enumeration as a share of the value of one device.
 FIRST_SLACK = 5e-3
+#: Below what any plan places, where there is no plan yet: the stage of jobs that must be placed.
+NOTHING = -1.0
 
 
 class Standing:
@@ -98,7 +100,8 @@ class Standing:
     def needed(self, index: int, bound: float | None = None) -> float:
         """Return the slack under a bound (the best one) at which every better plan is held."""
         bound = self.bound(index) if bound is None else bound
-        return max(bound - max(self.value(index), -1.0), 0.0) * (1 + 1e-9) + 1e-12
+        least = self.value(index) if self.incumbent.plan is not None else NOTHING
+        return max(bound - least, 0.0) * (1 + 1e-9) + 1e-12
 
     def settled(self, index: int) -> Stop | None:
         """Return why a stage needs no more work, or None."""

@@ -25,7 +25,7 @@ from elastico_opt.formulations.columns import empty_patterns
 from elastico_opt.instances.generate import generate
 from elastico_opt.program import compile_program
 from elastico_opt.solvers.base import TOLERANCE, Event, Limits, Outcome, Stop
-from elastico_opt.solvers.pattern import PatternSolver, solver as solver_module
+from elastico_opt.solvers.pattern import PatternSolver, solver as solver_module, standing
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.pairs import Pairing
 from elastico_opt.solvers.pattern.pricing import Priced, Pricer
@@ -152,7 +152,8 @@ def test_the_traps_are_solved_when_nothing_is_starved(
 ) -> None:
     """Also with tiny first lists: the proof then needs many turns, never a wrong one."""
     if slack is not None:
-        monkeypatch.setattr(solver_module, "FIRST_SLACK", slack)
+        monkeypatch.setattr(standing, "FIRST_SLACK", slack)
+        monkeypatch.setattr(solver_module, "FEW_PATTERNS", 0)
     result = solve(TRAPS[trap], solver="pattern")
     assert result.status == "optimal"
     assert result.objective == pytest.approx(float(brute_force(TRAPS[trap]).objective or 0))
@@ -293,3 +294,44 @@ def test_events_of_random_runs_are_monotone(given: Snapshot) -> None:
     """Also when pools are split. (With tiers the sum may fall: a higher tier comes first.)"""
     _, events = run(given, Limits())
     check_events(events)
+
+
+# ---- found by review -------------------------------------------------------------------------
+
+
+@st.composite
+def slowed_gangs(draw: st.DrawFn) -> Snapshot:
+    """Gangs beside jobs that can run calmer: the best profile for the mean is not for the maximum.
+
+    A heavy penalty and jobs that must be placed make values far below zero common.
+    """
+    level, share = st.sampled_from([1, 1.1, 1.4, 1.6]), st.sampled_from([3, 4, 6])
+    jobs: dict[str, Any] = {}
+    for i in range(draw(st.integers(2, 4))):
+        if draw(st.booleans()):
+            job: Any = {"tasks": [{"count": 2, "gpu": {"memory": draw(share)}}]}
+        else:
+            job = {"profiles": [
+                {"name": f"p{c}", "throughput": rate, "gpus": 1, "gpu": {"memory": draw(share)}}
+                for c, rate in enumerate((1, 0.8))
+            ]}  # fmt: skip
+        jobs[f"j{i}"] = {**job, "must_place": draw(st.booleans()) and i < 2}
+    work = [
+        (name, f"{name}/{p}")
+        for name, job in jobs.items()
+        for p in (("p0", "p1") if "profiles" in job else ("p",))
+    ]
+    table = [
+        {"a": a, "b": b, "slowdown": [draw(level), draw(level)]}
+        for x, (one, a) in enumerate(work) for other, b in work[x + 1 :] if one != other
+    ]  # fmt: skip
+    policy = {"interference_penalty": draw(st.sampled_from([1, 8]))}
+    return snapshot({"n": 2}, jobs, interference={"table": table}, policy=policy)
+
+
+@settings(max_examples=120)
+@given(slowed_gangs())
+def test_gangs_beside_calmer_profiles_and_values_below_zero(given: Snapshot) -> None:
+    """The list of patterns must hold those that only the maximum makes best, at any value."""
+    outcome, _ = run(given, Limits())
+    honest(given, outcome, brute_force(given))
