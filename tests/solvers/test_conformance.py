@@ -25,7 +25,7 @@ from elastico_opt.solvers.registry import get_solver, solver_names
 from elastico_opt.solvers.TEMPLATE import TemplateSolver
 from elastico_opt.verification import evaluate, verify
 
-SOLVERS = ("pattern", "highs", "cpsat", "greedy")
+SOLVERS = ("pattern", "highs", "cpsat", "lagrangian", "greedy")
 TOLERANCE = 1e-6
 
 every_solver = pytest.mark.parametrize("name", [*registered.available(), "template"])
