@@ -160,7 +160,7 @@ def _prices(console: Console, result: Result) -> None:
     if not result.prices:
         return
     _table(
-        console, "Prices: duals of the relaxation over pools, a guess at what one more unit is worth",
+        console, "Prices: duals of the relaxation over pools (a guess at what more is worth)",
         [("pool", "name"), ("resource", "name"), ("price", "objective per unit"),
          ("unit", "one unit is"), ("origin", "model")],
         [(p.pool, p.resource, f"{p.price:.6g}", p.unit, p.origin) for p in result.prices[:ROWS]],
