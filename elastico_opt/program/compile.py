@@ -98,13 +98,16 @@ class Compiler:
         normalised = snapshot.policy.objective == "normalised"
         same_nodes = _same(snapshot.nodes, self._nodes)
         same_types = quanta == self._quanta and snapshot.gpu_types == self._gpu_types
-        if not same_nodes:
-            self._nodes, self._map = snapshot.nodes, Map.of(snapshot.nodes)
-            self._known_homes = {}
-        if not (same_nodes and same_types and self._devices):
-            self._devices = _devices(snapshot, quanta)
-        if not same_types or normalised != self._normalised or not same_nodes:
+        places = self._map if same_nodes else Map.of(snapshot.nodes)
+        devices = self._devices
+        if not (same_nodes and same_types and devices):
+            devices = _devices(snapshot, quanta)
+        # All or nothing: an interrupt in between must leave what belongs together.
+        if not (same_nodes and same_types and normalised == self._normalised):
             self._options = {}
+        if not same_nodes:
+            self._known_homes = {}
+        self._nodes, self._map, self._devices = snapshot.nodes, places, devices
         self._quanta, self._gpu_types = quanta, dict(snapshot.gpu_types)
         self._normalised = normalised
 

@@ -146,11 +146,6 @@ def job_density(p: Program, shares: Floats, weight: float) -> Floats:
     return density
 
 
-def option_shares(p: Program) -> Floats:
-    """Return what each option takes: its largest share of a device or of the host, in devices."""
-    return np.maximum(device_shares(p), _host_shares(p))
-
-
 def _company(p: Program) -> Floats | None:
     """Return per option what a job beside it keeps on average, relative to the mean value, 0 to 1.
 

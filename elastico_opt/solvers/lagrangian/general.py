@@ -10,13 +10,12 @@ from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats, Ints
 from elastico_opt.solvers.greedy import job_density
 from elastico_opt.solvers.lagrangian.rates import option_costs
-from elastico_opt.solvers.lagrangian.ruin import Search, compiled
+from elastico_opt.solvers.lagrangian.ruin import MOST, Search, compiled
 from elastico_opt.solvers.occupancy import Occupancy, make_tables
 from elastico_opt.solvers.placing import CHOSEN, ENTRY, ON, RANDOM, TASK
 
 #: Powers of a profile's share of the cluster that its value is divided by, in turns.
 _WEIGHTS = (0.5, 1.0, 0.0)
-_MOST = 96
 
 
 class GeneralSearch:
@@ -103,8 +102,8 @@ class GeneralSearch:
             fixed=no_gpus.astype(np.int64),
             runs=np.array(running, dtype=np.int64),
             touched=np.zeros(n, dtype=np.int64),
-            move=np.zeros((3, 3 * _MOST), dtype=np.int64),
-            key=np.zeros(3 * _MOST),
+            move=np.zeros((3, 3 * MOST), dtype=np.int64),
+            key=np.zeros(3 * MOST),
             old_option=np.full(n, -1, dtype=np.int64),
             old_device=np.zeros(w, dtype=np.int64),
             old_node=np.zeros(tasks, dtype=np.int64),

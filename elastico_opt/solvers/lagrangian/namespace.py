@@ -43,10 +43,6 @@ class Arrays(Protocol):
         """Return (B, m): for each b the sum of the rows of an (n, m) table at (B, k) indices."""
         ...
 
-    def take(self, values: Array, index: Array) -> Array:
-        """Return entries of a flat array."""
-        ...
-
     def dot(self, one: Array, other: Array) -> Array:
         """Return (B,) inner products of (B, m) arrays."""
         ...
@@ -92,10 +88,6 @@ class NumpyArrays:
     def sum_rows(self, table: Array, index: Array) -> Array:
         """Return the sums of the rows."""
         return table.take(index, 0).sum(1)
-
-    def take(self, values: Array, index: Array) -> Array:
-        """Return entries of a flat array."""
-        return values.take(index)
 
     def dot(self, one: Array, other: Array) -> Array:
         """Return the inner products."""
@@ -153,10 +145,6 @@ class TorchArrays:
     def sum_rows(self, table: Array, index: Array) -> Array:
         """Return the sums of the rows."""
         return table[index].sum(1)
-
-    def take(self, values: Array, index: Array) -> Array:
-        """Return entries of a flat array."""
-        return values.reshape(-1)[index]
 
     def dot(self, one: Array, other: Array) -> Array:
         """Return the inner products."""

@@ -55,7 +55,7 @@ from elastico_opt.solvers.placing import (
 #: One in a million: options skipped in a recreation that takes chances.
 _BLINKS = 50_000
 #: Most jobs removed, and most that compete, in one move.
-_MOST = 96
+MOST = 96
 # `mark` of a job: neither, or in the move in hand.
 ABSENT, TOUCHED = range(2)
 
@@ -70,8 +70,8 @@ class Search(NamedTuple):
     fixed: Any  # (F,) jobs with tasks without devices
     runs: Any  # (R,) jobs that run
     touched: Any  # (J,) whether a job is in the move in hand
-    move: Any  # (3, 2 * _MOST) removed, competing jobs, order
-    key: Any  # (2 * _MOST,)
+    move: Any  # (3, 3 * MOST) removed, competing jobs, order
+    key: Any  # (3 * MOST,)
     old_option: Any  # (J,) where a removed job was: option, devices, nodes
     old_device: Any  # (W,)
     old_node: Any  # (T,)
@@ -249,7 +249,7 @@ def ruin(t: Tables, s: State, z: Search) -> int:
             removed = take(t, s, z, j, removed)
     for k in range(removed):
         j = z.move[0, k]
-        if nodes + s.job[j + 1, TASK] - s.job[j, TASK] < _MOST:
+        if nodes + s.job[j + 1, TASK] - s.job[j, TASK] < MOST:
             for i in range(tasks_of(t.option, t.group, z.old_option[j])):
                 nodes = also(t.where, nodes, 0, z.old_node[s.job[j, TASK] + i])
             if k == 0:
@@ -277,7 +277,7 @@ def empty(t: Tables, s: State, z: Search, g: int, removed: int) -> int:
 
 def take(t: Tables, s: State, z: Search, j: int, removed: int) -> int:
     """Remove one job and note where it was."""
-    if removed >= _MOST or s.job[j, CHOSEN] < 0:
+    if removed >= MOST or s.job[j, CHOSEN] < 0:
         return removed
     z.old_option[j] = s.job[j, CHOSEN]
     for i in range(s.job[j, ENTRY], s.job[j + 1, ENTRY]):
@@ -310,7 +310,7 @@ def compete(t: Tables, s: State, z: Search, removed: int) -> int:
     s.note[WEIGHING] = weighing
     s.note[BLINK] = _BLINKS * max(0, draw(s.note, 6) - 1)
     level = draw(s.note, 4) == 0  # tiers in any order; what that costs a higher one is not accepted
-    for _ in range(min(waiting, 4 + removed, _MOST)):
+    for _ in range(min(waiting, 4 + removed, MOST)):
         j = z.order[draw(s.note, waiting)]
         other = z.order[draw(s.note, waiting)]
         if z.density[other, weighing] > z.density[j, weighing]:

@@ -83,7 +83,7 @@ class SquareRoot:
 
     def begin(self, arrays: Arrays, batch: int, first: Array) -> Any:
         """Scale η0."""
-        return _column(arrays, self.eta0, batch) * first[:, None]
+        return _column(arrays, self.eta0, batch) * abs(first)[:, None]
 
     def step(self, arrays: Arrays, state: Any, point: Point) -> Array:
         """Return ``η0/√t · g``."""

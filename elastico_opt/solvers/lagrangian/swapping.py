@@ -65,11 +65,6 @@ class ExchangeSearch:
             "kicks": int(count[exchange.KICKS]),
         }
 
-    @property
-    def done(self) -> bool:
-        """Whether no job waits for its first look."""
-        return int(self.slots.count[exchange.LENGTH]) == 0
-
     def placements(self) -> dict[int, Placement]:
         """Return the plan."""
         mine = set(self.jobs.tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from brute_force import brute_force
 from hypothesis import given, settings, strategies as st
@@ -16,6 +17,7 @@ from elastico_opt.program import compile_program
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.lagrangian import LagrangianSolver
 from elastico_opt.solvers.lagrangian.gamma import interference_term
+from elastico_opt.solvers.lagrangian.pairs import PairValues
 from elastico_opt.solvers.lagrangian.relaxation import Relaxation
 
 _OPTIONS = [
@@ -62,6 +64,7 @@ def test_gap_parts_add_up(found: Snapshot) -> None:
     total = sum(part for part in parts if part is not None)
     assert total == pytest.approx(split.price_bound - result.objective, abs=1e-6)
     assert split.price_gap >= -1e-6  # type: ignore[operator]
+    assert split.plan_gap >= -1e-6  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("family", "spread"), [("lucidlike", 0.005), ("gangs", 0.02)])
@@ -92,6 +95,29 @@ def test_a_second_call_starts_from_the_first() -> None:
     )
 
 
+@settings(max_examples=60)
+@given(snapshots(gangs=False), st.randoms(use_true_random=False))
+def test_pair_values_taken_over_are_those_computed(found: Snapshot, rng: random.Random) -> None:
+    """Whatever jobs and nodes left or changed their order between two programs."""
+    before = PairValues.build(compile_program(found))
+    jobs = rng.sample(found.jobs, rng.randint(0, len(found.jobs)))
+    nodes = rng.sample(found.nodes, rng.randint(0, len(found.nodes)))
+    program = compile_program(found.replace(jobs=tuple(jobs), nodes=tuple(nodes)))
+    warm, cold = PairValues.build(program, before), PairValues.build(program)
+    assert np.array_equal(warm.pairs.table, cold.pairs.table)
+    assert np.array_equal(warm.pairs.single, cold.pairs.single)
+
+
+def test_the_score_orders_the_search() -> None:
+    """With Γ or without weights, another plan is found on some instance."""
+    program = compile_program(generate("gangs", 60, 20))
+    values = {
+        score: LagrangianSolver(score=score, rounds=2, effort=0.1).solve(program, Limits()).plan
+        for score in ("eq6", "eq7", "eq7-weighted")
+    }
+    assert len({str(plan) for plan in values.values()}) > 1
+
+
 def test_the_pattern_bound_is_the_tighter_one() -> None:
     """On a full cluster, pools cannot see that memory of two GPUs is not that of one."""
     found = generate("lucidlike", 60, 20)
@@ -119,7 +145,17 @@ def test_gamma_is_higher_for_those_who_suffer_and_nothing_without_neighbours() -
 
 @pytest.mark.parametrize(
     "options",
-    [{"bound": "best"}, {"step": "newton"}, {"score": "eq8"}, {"rounds": 0}, {"effort": -1}],
+    [
+        {"bound": "best"},
+        {"step": "newton"},
+        {"score": "eq8"},
+        {"rounds": 0},
+        {"effort": -1},
+        {"iterations": 2.5},
+        {"rounds": "abc"},
+        {"arrays": 5},
+        {"arrays": "jax"},
+    ],  # fmt: skip
 )
 def test_options_that_do_not_exist(options: dict[str, object]) -> None:
     with pytest.raises(InputError):
