@@ -155,7 +155,7 @@ def test_gamma_is_higher_for_those_who_suffer_and_nothing_without_neighbours() -
         {"rounds": "abc"},
         {"arrays": 5},
         {"arrays": "jax"},
-    ],  # fmt: skip
+    ],
 )
 def test_options_that_do_not_exist(options: dict[str, object]) -> None:
     with pytest.raises(InputError):
