@@ -15,7 +15,7 @@ from convergence import FAINT, INCUMBENT, frame, line, text
 
 RECORDS = Path(__file__).parents[2] / "benchmarks/results/records.jsonl"
 WIDTH, HEIGHT = 720, 380
-LEFT, RIGHT, TOP, BOTTOM = 64, 40, 40, 64
+LEFT, RIGHT, TOP, BOTTOM = 64, 60, 40, 64
 
 
 def records() -> list[dict[str, Any]]:
