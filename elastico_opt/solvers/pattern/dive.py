@@ -54,13 +54,14 @@ class Dive:
     def run(self, solve_part: SubSolver | None) -> None:
         """Cut and round; where that may leave a gap, search on, sub-clusters by `solve_part`."""
         self._bursts()
-        if not len(self.tightening.reduced) or solve_part is None or not self._loose():
+        if not len(self.tightening.reduced) or not self._loose():
             return
-        if self.standing.program.n_jobs >= MANY_JOBS and self._far():
+        n_jobs = self.standing.program.n_jobs
+        if solve_part is not None and n_jobs >= MANY_JOBS and self._far():
             self._improve()
-        if self.packed and self.standing.program.n_jobs <= MOST_PACKED and self._far():
+        if self.packed and n_jobs <= MOST_PACKED and self._far():
             self._restrict()
-        if self._far():
+        if solve_part is not None and self._far():
             self._search_nodes(solve_part)
 
     def _far(self) -> bool:
