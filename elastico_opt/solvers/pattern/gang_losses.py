@@ -65,6 +65,8 @@ def gang_losses(layout: Layout, patterns: Patterns, most: Floats) -> GangLosses:
     choice, loss = np.unique(layout.link_choice[items.row[item]], return_inverse=True)
     workers = layout.program.option_workers[items.option[item]]
     neighbour = _neighbours(layout, patterns, single & ~items.linked)[pattern]
+    most = most.copy()
+    np.minimum.at(most, pattern, workers)  # a gang has no more workers to meet anyone with
     key = np.where(neighbour >= 0, neighbour, layout.n_classes + pattern)
     whole = workers * share / np.where(neighbour >= 0, 1.0, np.maximum(most[pattern], 1.0))
     pairs, row = np.unique(np.stack([loss, key]), axis=1, return_inverse=True)
