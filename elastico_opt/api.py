@@ -10,16 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from elastico_opt.assemble import Clock, assemble
+from elastico_opt.assemble import assemble
 from elastico_opt.certify import Certificate, certify, must_stay
 from elastico_opt.errors import InputError, UnsupportedError
 from elastico_opt.plan import Plan
 from elastico_opt.provenance import provenance
-from elastico_opt.result import (
-    Infeasibility,
-    Result,
-    Status,
-)
+from elastico_opt.result import Infeasibility, Result, Status
 from elastico_opt.solvers.base import Capability, Limits, Outcome, Stop
 from elastico_opt.start import keep_start, usable_start
 from elastico_opt.verification import evaluate
@@ -107,7 +103,7 @@ def solve(
             cancelled=cancelled or threading.Event(),
         ),
         options=options,
-        clock=Clock(started),
+        clock=_Clock(started),
     )  # fmt: skip
     candidates = choose(solver, formulation, solver_options or {})
     if not snapshot.jobs or not snapshot.nodes:
@@ -188,6 +184,26 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
+class _Clock:
+    """Wall time by stage, in seconds."""
+
+    def __init__(self, started: float | None = None) -> None:
+        self.first = self.last = started or time.monotonic()
+        self.stages: dict[str, float] = {}
+        self.mark("read")
+
+    def mark(self, stage: str) -> None:
+        """Count the time since the last mark as spent on a stage."""
+        now = time.monotonic()
+        self.stages[stage] = self.stages.get(stage, 0.0) + now - self.last
+        self.last = now
+
+    def timing(self) -> dict[str, float]:
+        """Return seconds by stage, and in all."""
+        stages = {name: round(seconds, 6) for name, seconds in self.stages.items()}
+        return {**stages, "total": round(time.monotonic() - self.first, 6)}
+
+
 @dataclass
 class _Run:
     """One call of `solve`: what is asked, and what has been noticed so far."""
@@ -195,7 +211,7 @@ class _Run:
     snapshot: Snapshot
     limits: Limits
     options: dict[str, Any]
-    clock: Clock
+    clock: _Clock
     warnings: list[str] = field(default_factory=list)
     missing_pairs: int = 0
 

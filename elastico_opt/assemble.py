@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -110,23 +109,3 @@ def _prices(outcome: Outcome | None) -> tuple[ResourcePrice, ...]:
         ResourcePrice(p.pool, p.resource, float(p.price) + 0.0, p.unit, p.origin)
         for p in (outcome.prices if outcome else ()) if math.isfinite(p.price)
     )  # fmt: skip
-
-
-class Clock:
-    """Wall time by stage, in seconds."""
-
-    def __init__(self, started: float | None = None) -> None:
-        self.first = self.last = started or time.monotonic()
-        self.stages: dict[str, float] = {}
-        self.mark("read")
-
-    def mark(self, stage: str) -> None:
-        """Count the time since the last mark as spent on a stage."""
-        now = time.monotonic()
-        self.stages[stage] = self.stages.get(stage, 0.0) + now - self.last
-        self.last = now
-
-    def timing(self) -> dict[str, float]:
-        """Return seconds by stage, and in all."""
-        stages = {name: round(seconds, 6) for name, seconds in self.stages.items()}
-        return {**stages, "total": round(time.monotonic() - self.first, 6)}

@@ -114,6 +114,13 @@ class _Model(BaseModel):
             **{**{name: getattr(self, name) for name in self.model_fields_set}, **changes}
         )
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as pydantic does, without what was derived from the fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
+
 
 class GpuType(_Model):
     """What every GPU of one type offers: capacity per resource, and a cap on residents."""
@@ -217,12 +224,6 @@ class Profile(_Model):
         given = {f: value for f in _INLINE if (value := getattr(self, f)) is not None}
         return (Task.model_construct(set(given), **{**_ONE_TASK, **given}),)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as pydantic does, without what was derived from the fields."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("inline_task", None)
-        return copied
-
     def workers(self) -> int:
         """Return the number of devices the profile takes (W)."""
         if self.tasks is None:
@@ -278,13 +279,6 @@ class Job(_Model):
             rates += per_type.values() if isinstance(per_type, dict) else [per_type]
         return max(rates) or Fraction(1)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as pydantic does, without what was derived from the fields."""
-        copied = super().model_copy(update=update, deep=deep)
-        if update and "profiles" in update:
-            copied.__dict__.pop("top_rate", None)
-        return copied
-
     @model_validator(mode="after")
     def _distinct_profiles(self) -> Self:
         _refuse_duplicates("profile", (profile.name for profile in self.profiles))
@@ -313,12 +307,6 @@ class Interference(_Model):
         for row in self.table:
             found[row.a, row.b], found[row.b, row.a] = row.slowdown
         return found
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as pydantic does, without what was derived from the fields."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("pairs", None)
-        return copied
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:

@@ -216,6 +216,15 @@ class Program:
         weight = float(self.job_weight[job])
         return weight * self.switch_cost, weight * self.migration_cost, weight * self.eviction_cost
 
+    def stays(self, job: int, placement: Placement) -> bool:
+        """Whether a placement is exactly where the job is now; True for jobs that do not run."""
+        home = self.homes[job]
+        if home is None:
+            return True
+        devices = tuple(sorted(g for _, gpus in placement.tasks for g in gpus))
+        nodes = tuple(sorted(n for n, gpus in placement.tasks if not gpus))
+        return home.intact and devices == home.devices and nodes == home.cpu_nodes
+
     def switches(self, option: int) -> bool:
         """Whether choosing the option changes a running job's profile."""
         home = self.homes[self.option_job[option]]

@@ -39,8 +39,8 @@ from elastico_opt.solvers.placing import (
 )
 
 #: Stands for "never together": beyond any slowdown and any limit.
-_TOO_MUCH = 2**55
-_NO_LIMIT = 2**54
+TOO_MUCH = 2**55
+NO_LIMIT = 2**54
 #: Options times devices up to which the interpreter is faster than loading the compiler.
 _INTERPRETED = 20_000
 #: Nodes from which on a job looks at so many of them only.
@@ -79,7 +79,7 @@ def make_tables(program: Program, share: Floats, *weights: float) -> Tables:
         where=np.append(nodes, nodes),  # room for homes that are listed twice
         capacity=np.maximum(p.class_capacity[p.device_class], 1),
         typical=_typical(p),
-        excess=np.where(p.excess == NEVER, _TOO_MUCH, p.excess),
+        excess=np.where(p.excess == NEVER, TOO_MUCH, p.excess),
         unit=p.excess_unit,
         throughput=p.throughput_coupling,
     )
@@ -116,7 +116,7 @@ def _make_state(p: Program) -> State:
     for column, sizes in starts.items():
         job[1:, column] = np.cumsum(sizes)
     job[:-1, MUST], job[:-1, MOVABLE], job[:-1, TIER] = p.job_must, p.job_movable, p.job_tier
-    job[:-1, LIMIT], job[:-1, ROW] = np.minimum(p.job_limit, _NO_LIMIT), p.job_eligibility
+    job[:-1, LIMIT], job[:-1, ROW] = np.minimum(p.job_limit, NO_LIMIT), p.job_eligibility
     job[:-1, INTACT] = [home is not None and home.intact for home in p.homes]
     device = np.zeros((p.n_devices, 9), dtype=np.int64)
     device[:, NODE], device[:, TYPE] = p.device_node, p.class_type[p.device_class]
@@ -194,19 +194,8 @@ class Occupancy:
 
     def placements(self) -> dict[int, Placement]:
         """Return who sits where, by job."""
-        s, p = self.state, self.p
-        found = {}
-        nodes, devices = s.task.tolist(), s.entry[:, ON].tolist()
-        for j in np.flatnonzero(s.job[:-1, CHOSEN] >= 0).tolist():
-            o, task, worker = int(s.job[j, CHOSEN]), int(s.job[j, TASK]), int(s.job[j, ENTRY])
-            tasks = []
-            for q in p.groups_of(o):
-                gpus = int(p.group_gpus[q])
-                for _ in range(int(p.group_count[q])):
-                    tasks.append((nodes[task], tuple(sorted(devices[worker : worker + gpus]))))
-                    task, worker = task + 1, worker + gpus
-            found[j] = Placement(o, tuple(tasks))
-        return found
+        s = self.state
+        return read_placements(self.p, s, s.job[:-1, CHOSEN], s.task, s.entry[:, ON])
 
     def tier_values(self) -> list[float]:
         """Return the objective of each tier."""
@@ -221,17 +210,37 @@ class Occupancy:
                 worst = int(self.state.job[j, WORST])
                 value = float(p.option_reward[o]) - (switch if p.switches(o) else 0.0)
                 value -= loss_of(t.worth, t.cost, t.unit, t.throughput, j, o, worst)
-                value -= 0.0 if self._stays(j, placements[j]) else move
+                value -= 0.0 if p.stays(j, placements[j]) else move
             values[int(p.job_tier[j])].append(value)
         return [math.fsum(v) for v in values]
 
-    def _stays(self, j: int, placement: Placement) -> bool:
-        home = self.p.homes[j]
-        if home is None:
-            return True
-        devices = tuple(sorted(g for _, gpus in placement.tasks for g in gpus))
-        nodes = tuple(sorted(n for n, gpus in placement.tasks if not gpus))
-        return home.intact and devices == home.devices and nodes == home.cpu_nodes
+
+def read_placements(
+    p: Program, s: State, options: Ints, nodes: Ints, devices: Ints
+) -> dict[int, Placement]:
+    """Read placements from arrays that are laid out as those of a state.
+
+    Parameters
+    ----------
+    options : (J,) ints
+        Option of each job, -1 where it is not placed.
+    nodes, devices : ints
+        Of all tasks and workers; a job's begin where the state has them.
+    """
+    task_of, worker_of = s.job[:, TASK].tolist(), s.job[:, ENTRY].tolist()
+    node, device = nodes.tolist(), devices.tolist()
+    found = {}
+    for j, o in enumerate(options.tolist()):
+        if o < 0:
+            continue
+        task, worker, tasks = task_of[j], worker_of[j], []
+        for q in p.groups_of(o):
+            gpus = int(p.group_gpus[q])
+            for _ in range(int(p.group_count[q])):
+                tasks.append((node[task], tuple(sorted(device[worker : worker + gpus]))))
+                task, worker = task + 1, worker + gpus
+        found[j] = Placement(o, tuple(tasks))
+    return found
 
 
 def _places(placement: Placement) -> tuple[list[int], list[int]]:

@@ -217,6 +217,11 @@ def weighed(gain: float, divisor: float) -> float:
     return gain / divisor if divisor > 0.0 else gain + divisor
 
 
+def seeded(seed: int) -> int:
+    """Return the first state of the random numbers."""
+    return 1 + (seed * 7919 + 12345) % 2147483646
+
+
 def draw(note: Any, below: int) -> int:
     """Return a random number (Park and Miller's generator), 0 <= it < below < 2**31."""
     note[RANDOM] = note[RANDOM] * 48271 % 2147483647

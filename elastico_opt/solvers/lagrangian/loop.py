@@ -13,7 +13,9 @@ prices, rounding margin included.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,25 +45,38 @@ class Loop:
         Least value of L: no plan is worth more.
     shares : (B, M) floats
         The prices that prove it, each for all that its row has.
-    choice : (B, J) ints
-        Column that each job prefers at these prices by the named score (0 = stays out).
-    average : (B, J, C) floats
-        Exponential average of the last choices, each job's summing to 1: nearly a solution of
-        the linear relaxation once the loop has converged.
-    left : (B, M) floats
-        Share of each row that the averaged choice leaves over (negative: lacks).
     history : (T, B) floats
         Best bound after each iteration; never rises.
     iterations : int
+    problem : Problem
+    picks : sequence of (B, J) ints
+        The last choices, oldest first.
     """
 
     bound: Floats
     shares: Floats
-    choice: Ints
-    average: Floats
-    left: Floats
     history: Floats
     iterations: int
+    problem: Problem = field(repr=False)
+    picks: Sequence[Ints] = field(repr=False)
+
+    @cached_property
+    def choice(self) -> Ints:
+        """(B, J) ints: column that each job prefers by the named score (0 = stays out)."""
+        return choices_at(self.problem, self.shares)
+
+    @cached_property
+    def average(self) -> Floats:
+        """(B, J, C) floats: exponential average of the last choices, each job's summing to 1.
+
+        Nearly a solution of the linear relaxation once the loop has converged.
+        """
+        return _average(self.picks, self.problem.shape)
+
+    @cached_property
+    def left(self) -> Floats:
+        """(B, M) floats: share of each row that the average leaves over (negative: lacks)."""
+        return 1.0 - used(self.problem, self.average)
 
 
 def price_loop(
@@ -181,15 +196,12 @@ class _Run:
         self.y[:, 0] = 1.0
 
     def result(self, history: list[Array]) -> Loop:
-        """Certify the best prices with numpy and average the choices."""
+        """Certify the best prices with numpy."""
         library, problem = self.library, self.problem
         shares = np.array(library.numpy(self.best_y))[:, 1:]
         path = np.minimum.accumulate(np.stack([library.numpy(best) for best in history]))
-        average = _average([library.numpy(pick) for pick in self.picks], problem.shape)
-        return Loop(
-            problem.bounds(shares), shares, choices_at(problem, shares), average,
-            1.0 - used(problem, average), path, len(history),
-        )  # fmt: skip
+        picks = [library.numpy(pick) for pick in self.picks]
+        return Loop(problem.bounds(shares), shares, path, len(history), problem, picks)
 
 
 def choices_at(problem: Problem, shares: Floats) -> Ints:
@@ -213,7 +225,7 @@ def used(problem: Problem, average: Floats) -> Floats:
     return found
 
 
-def _average(picks: list[Ints], shape: tuple[int, int]) -> Floats:
+def _average(picks: Sequence[Ints], shape: tuple[int, int]) -> Floats:
     """Return (B, J, C): the exponential average of choices, oldest first."""
     n_jobs, n_choices = shape
     weights = NEWEST * (1.0 - NEWEST) ** np.arange(len(picks) - 1, -1, -1.0)

@@ -34,7 +34,7 @@ import numpy as np
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.program.arrays import Bools, Floats
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.lagrangian.closing import Closing
+from elastico_opt.solvers.lagrangian.balancing import Balancing
 from elastico_opt.solvers.lagrangian.sweep import Look, Looker
 from elastico_opt.solvers.pattern.generation import BINS, SAMPLE
 from elastico_opt.solvers.pattern.master import Master, Stage, lagrangian_bound
@@ -136,7 +136,7 @@ class _StageRun:
         self.log: list[RowRound] = []
         self.weight = np.zeros(layout.n_stages)
         self.weight[stage.index] = 1.0
-        self.closing = Closing(layout, self.weight)
+        self.closing = Balancing(layout, self.weight)
 
     def go(self, duals: Duals | None, rounds: int, began: float) -> None:
         """Look, share, balance, until nothing is gained or a limit is reached."""

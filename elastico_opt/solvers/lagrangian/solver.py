@@ -35,10 +35,10 @@ from elastico_opt.solvers.base import (
     Stop,
 )
 from elastico_opt.solvers.greedy import first_fit
+from elastico_opt.solvers.improvement.pairs import PairValues
+from elastico_opt.solvers.improvement.search import Improved, improve
 from elastico_opt.solvers.lagrangian.gamma import interference_term
-from elastico_opt.solvers.lagrangian.improve import Improved, improve
 from elastico_opt.solvers.lagrangian.loop import Loop, price_loop
-from elastico_opt.solvers.lagrangian.pairs import PairValues
 from elastico_opt.solvers.lagrangian.prices import reported_prices, start_prices, tidied
 from elastico_opt.solvers.lagrangian.problem import SCORES, Problem, Score
 from elastico_opt.solvers.lagrangian.relaxation import Relaxation
@@ -223,14 +223,12 @@ class _Solve:
             gamma = interference_term(self.relaxation, placements)
         problem = Problem.of(self.relaxation, solver.score, gamma)
         first = start_prices(self.relaxation, solver._prices) if solver._prices else None
-        if (
-            first is not None
-            and problem.bounds(first[None])[0] > problem.bounds(0 * first[None])[0]
-        ):
-            first = None  # prices of another scale: worse than none
+        if first is not None:
+            known, none = problem.bounds(np.stack([first, 0 * first]))
+            first = None if known > none else first  # of another scale: worse than none
         loop = self._loop(problem, first)
         self.gamma = gamma
-        shares = tidied(Problem.of(self.relaxation), loop.shares[0])
+        shares = tidied(problem, loop.shares[0])
         solver._prices = reported_prices(self.relaxation, shares)
         if len(self.tiers) == 1:
             self._lower(0, float(loop.bound[0]))

@@ -114,7 +114,7 @@ class Looker:
                 if not len(roots):
                     continue
                 parts = [part[np.argsort(-base[part], kind="stable")] for part in (roots, others)]
-                rent = self.pricer._rent(place, duals)
+                rent = self.pricer.rent_of(place, duals)
                 cut = (len(roots), len(roots), min(2, place.slots), -1e29)
                 top, _, _ = self._search(place, np.concatenate(parts), base, duals, cut, stop)
                 mine = np.unique(fields.row[roots])
@@ -126,11 +126,11 @@ class Looker:
         self, place: Any, base: Floats, duals: Duals, slack: float, threads: int, stop: Bools
     ) -> tuple[float, Floats, float, float]:
         """Return rent, best value per row, best value, and a bound on what was left out."""
-        rent = self.pricer._rent(place, duals)
+        rent = self.pricer.rent_of(place, duals)
         tops = np.full(self.layout.first_pool_row, -np.inf)
         if not len(place.items) or (place.site != ELSEWHERE and not place.n_tied):
             return rent, tops, -np.inf, -np.inf
-        items, shadow, slot_price = self.pricer._order(place, base)
+        items, shadow, slot_price = self.pricer.order(place, base)
         roots = place.n_tied if place.site != ELSEWHERE else len(items)
 
         def part(first: int, end: int) -> tuple[Floats, float, float]:

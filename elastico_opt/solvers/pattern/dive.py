@@ -13,7 +13,6 @@ from dataclasses import replace
 from elastico_opt.plan import Plan
 from elastico_opt.program import Placement, Program
 from elastico_opt.solvers.base import Limits
-from elastico_opt.solvers.lagrangian.improve import improve
 from elastico_opt.solvers.pattern.integer import integer_form
 from elastico_opt.solvers.pattern.master import Master, Stage
 from elastico_opt.solvers.pattern.neighbourhood import NodeSearch
@@ -90,6 +89,8 @@ class Dive:
 
     def _improve(self) -> None:
         """Improve the incumbent by chains and ruins, as elastic shadow pricing does."""
+        from elastico_opt.solvers.improvement.search import improve
+
         standing = self.standing
         if standing.incumbent.plan is not None:
             ends = time.monotonic() + SEARCH_SHARE * standing.limits.remaining()

@@ -108,9 +108,4 @@ class Encoder:
 
     def _stays(self, j: int, placement: Placement) -> bool:
         """Whether a job whose home matters is exactly where it was."""
-        home = self.layout.program.homes[j]
-        if home is None or not home.intact or not self.layout.tied[j]:
-            return False
-        devices = tuple(sorted(g for _, gpus in placement.tasks for g in gpus))
-        cpu_nodes = tuple(sorted(n for n, gpus in placement.tasks if not gpus))
-        return devices == home.devices and cpu_nodes == home.cpu_nodes
+        return bool(self.layout.tied[j]) and self.layout.program.stays(j, placement)

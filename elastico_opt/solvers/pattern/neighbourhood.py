@@ -17,14 +17,13 @@ from elastico_opt.plan import Plan
 from elastico_opt.program import Placement, Program, compile_program
 from elastico_opt.program.arrays import Ints
 from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.improvement.worth import better
 from elastico_opt.verification import evaluate
 
 #: Devices of a sub-cluster, unplaced jobs that compete for it, and seconds for its solution.
 DEVICES, CANDIDATES, SECONDS = 24, 80, 2.0
 #: Sub-clusters tried in a row without gain before the search ends.
 FAILURES = 12
-#: Values are compared up to this, relative.
-_EQUAL = 1e-9
 
 SubSolver = Callable[[Program, Plan, Limits], Plan | None]
 
@@ -105,7 +104,4 @@ class NodeSearch:
 def _gains(snapshot: object, new: Plan, old: Plan) -> bool:
     """Whether a plan is lexicographically better than another."""
     one, other = evaluate(snapshot, new).tiers, evaluate(snapshot, old).tiers  # type: ignore[arg-type]
-    for priority, value in other.items():
-        if abs(one[priority] - value) > _EQUAL * max(1.0, abs(value)):
-            return one[priority] > value
-    return False
+    return better(list(one.values()), list(other.values()))

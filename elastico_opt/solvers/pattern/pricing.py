@@ -153,7 +153,7 @@ class Pricer:
 
         def work() -> None:
             for place in self.places:
-                rent = self._rent(place, duals)
+                rent = self.rent_of(place, duals)
                 for most, fair in self._budgets(place, 1 if stop[0] else budget):
                     best, left, patterns, _ = self._search(
                         place, base, duals, rent - slack, keep, most, stop, fair=fair
@@ -195,7 +195,7 @@ class Pricer:
             )
             items, slots = np.concatenate([roots, others]), min(2, place.slots)
             top_value = np.full((layout.n_classes, 1), -np.inf)
-            rent = self._rent(place, duals)
+            rent = self.rent_of(place, duals)
             arguments = (
                 *self._described(items, base, duals),
                 place.capacity, np.zeros(len(place.capacity)), 0.0,
@@ -219,7 +219,7 @@ class Pricer:
         def work() -> None:
             total = 0
             for place in self.places:
-                rent = self._rent(place, duals)
+                rent = self.rent_of(place, duals)
                 _, left, patterns, listed = self._search(
                     place, base, duals, rent - slack, 0, 2_000_000_000, stop, most - total
                 )
@@ -232,7 +232,7 @@ class Pricer:
             return None
         return undominated_patterns(self.layout, join(found), duals.stage)
 
-    def _rent(self, place: _Place, duals: Duals) -> float:
+    def rent_of(self, place: _Place, duals: Duals) -> float:
         """Return what the duals ask for the device itself."""
         rent = float(duals.row[self.layout.first_pool_row + place.pool])
         if place.site != ELSEWHERE:
@@ -254,7 +254,7 @@ class Pricer:
         layout, p = self.layout, self.layout.program
         if len(place.items) == 0 or (place.site != ELSEWHERE and place.n_tied == 0):
             return -np.inf, -np.inf, empty_patterns(), 0
-        items, shadow, slot_price = self._order(place, all_base)
+        items, shadow, slot_price = self.order(place, all_base)
         described = self._described(items, all_base, duals)
         roots = place.n_tied if place.site != ELSEWHERE else len(items)
         top_value = np.full((layout.n_classes, keep), -np.inf)
@@ -294,7 +294,7 @@ class Pricer:
             owner, self._lots[owner], layout.class_size,
         )  # fmt: skip
 
-    def _order(self, place: _Place, all_base: Floats) -> tuple[Ints, Floats, float]:
+    def order(self, place: _Place, all_base: Floats) -> tuple[Ints, Floats, float]:
         """Return the items of a place, tied ones first, most promising first, and shadow prices.
 
         With few slots an item promises its base value; with more, what of it is left when its

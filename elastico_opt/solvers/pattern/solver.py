@@ -18,10 +18,12 @@ nothing and is never used as if it did.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
+from elastico_opt.formulations.columns import Patterns
 from elastico_opt.formulations.layout import Layout
 from elastico_opt.plan import Plan
 from elastico_opt.program import Program
@@ -32,7 +34,6 @@ from elastico_opt.solvers.pattern.closing import close
 from elastico_opt.solvers.pattern.dive import Dive
 from elastico_opt.solvers.pattern.generation import Generation
 from elastico_opt.solvers.pattern.master import Stage
-from elastico_opt.solvers.pattern.pairs import Pairing, pairs_only
 from elastico_opt.solvers.pattern.realise import realise
 from elastico_opt.solvers.pattern.standing import Standing
 
@@ -153,23 +154,31 @@ class _Run:
                 standing.bound_all(index, generation.bound)
             standing.tell("columns")
 
-        many = self.program.n_jobs >= MANY_JOBS
-        if many and pairs_only(self.layout, standing.pricer, stage):
-            generation.run(start, note, FEW_ROUNDS)
-            if generation.duals is not None and self._pair(stage, generation):
-                return standing.settled(index)
-        generation.run(start, note)
-        note()
+        paired = self.program.n_jobs >= MANY_JOBS and self._pair(stage, generation, start, note)
+        if not paired:
+            generation.run(start, note)
+            note()
         standing.statistics["rounds"] += generation.rounds
+        if paired:
+            return standing.settled(index)
         standing.statistics["columns"] += len(generation.master.patterns)
         if generation.duals is None:
             return self.limits.reached() or Stop.ERROR
         Dive(standing, stage, generation.master).run(_solve_part if self.search else None)
         return self._enumerate(stage, generation)
 
-    def _pair(self, stage: Stage, generation: Generation) -> bool:
-        """Solve a stage that is a matching; False when that does not close it."""
+    def _pair(
+        self, stage: Stage, generation: Generation, start: Patterns, note: Callable[[], None]
+    ) -> bool:
+        """Solve a stage that is a matching; False when it is none, or that does not close it."""
+        from elastico_opt.solvers.pattern.pairs import Pairing, pairs_only
+
         standing, index = self.standing, stage.index
+        if not pairs_only(self.layout, standing.pricer, stage):
+            return False
+        generation.run(start, note, FEW_ROUNDS)
+        if generation.duals is None:
+            return False
         pairing = Pairing(self.layout, standing.pricer, stage, self.limits)
 
         def on_round() -> bool:
@@ -180,9 +189,8 @@ class _Run:
             standing.tell("matching")
             return standing.settled(index) is None
 
-        assert generation.duals is not None
         pairing.run(generation.master.patterns, generation.duals, on_round)
-        standing.statistics["rounds"] += generation.rounds + pairing.rounds
+        standing.statistics["rounds"] += pairing.rounds
         standing.statistics["columns"] += len(pairing.patterns)
         return standing.settled(index) is not None
 

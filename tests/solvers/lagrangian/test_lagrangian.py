@@ -15,9 +15,9 @@ from elastico_opt import InputError, Snapshot, verify
 from elastico_opt.instances.generate import generate
 from elastico_opt.program import compile_program
 from elastico_opt.solvers.base import Limits
+from elastico_opt.solvers.improvement.pairs import PairValues
 from elastico_opt.solvers.lagrangian import LagrangianSolver
 from elastico_opt.solvers.lagrangian.gamma import interference_term
-from elastico_opt.solvers.lagrangian.pairs import PairValues
 from elastico_opt.solvers.lagrangian.relaxation import Relaxation
 
 _OPTIONS = [

@@ -14,7 +14,7 @@ import numpy as np
 
 from elastico_opt.program import NEVER, Program
 from elastico_opt.program.arrays import Bools, Floats, Ints
-from elastico_opt.solvers.lagrangian.exchange import (
+from elastico_opt.solvers.improvement.exchange import (
     ALONE,
     CLASS,
     FIRST_DEMAND,
@@ -26,12 +26,12 @@ from elastico_opt.solvers.lagrangian.exchange import (
     fill_table,
     undominated,
 )
+from elastico_opt.solvers.occupancy import NO_LIMIT, TOO_MUCH
 
 #: Most values of pairs that are kept (8 bytes each); beyond that they are computed when asked.
 MOST_VALUES = 25_000_000
-_TOO_MUCH, _NO_LIMIT = 2**55, 2**54
 #: What a tier is worth against the next one; plans are compared exactly afterwards.
-_TIER_SCALE = 1e5
+TIER_SCALE = 1e5
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PairValues:
         owner = job_class[p.option_job[picked[order]]]
         option, gain, start, relative = _by_device_class(p, picked[order], rows[order], owner)
         keep = np.ones(len(option), dtype=bool)
-        excess = np.where(p.excess == NEVER, _TOO_MUCH, p.excess)
+        excess = np.where(p.excess == NEVER, TOO_MUCH, p.excess)
         undominated(start, option, gain, excess, keep)
         kept = np.concatenate([[0], np.cumsum(keep)])
         n, types = len(keys), len(p.class_type)
@@ -84,7 +84,7 @@ class PairValues:
             start=kept[start],
             option=option[keep],
             gain=gain[keep],
-            limit=np.minimum(p.job_limit[first], _NO_LIMIT),
+            limit=np.minimum(p.job_limit[first], NO_LIMIT),
             capacity=p.class_capacity,
             seats=p.class_residents,
             excess=excess,
@@ -128,12 +128,12 @@ def _rows(p: Program, picked: Ints) -> Floats:
     top = float(np.abs(net).max(initial=0.0))
     must = 8.0 * 2.0 ** np.ceil(np.log2(top)) if top > 0 else 1.0
     reward, rate = p.option_reward[picked], p.job_weight[jobs] * p.penalty * p.excess_unit
-    scale = _TIER_SCALE ** (p.job_tier.max(initial=0) - p.job_tier[jobs])
+    scale = TIER_SCALE ** (p.job_tier.max(initial=0) - p.job_tier[jobs])
     host = p.group_host[groups] if p.group_host.any() else np.zeros((len(groups), 0))
     return np.column_stack([
         (net + np.where(p.job_must[jobs], must, 0.0)) * scale, reward * scale, rate * scale,
         p.option_workload[picked], p.group_exclusive[groups], p.group_demand[groups], host,
-        p.option_type[picked], np.minimum(p.job_limit[jobs], _NO_LIMIT),
+        p.option_type[picked], np.minimum(p.job_limit[jobs], NO_LIMIT),
         picked - p.option_start[jobs],
     ])  # fmt: skip
 

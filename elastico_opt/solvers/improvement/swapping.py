@@ -8,9 +8,10 @@ import numpy as np
 
 from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats, Ints
-from elastico_opt.solvers.lagrangian import exchange
-from elastico_opt.solvers.lagrangian.exchange import Slots
-from elastico_opt.solvers.lagrangian.pairs import PairValues, single_options
+from elastico_opt.solvers.improvement import exchange
+from elastico_opt.solvers.improvement.exchange import Slots
+from elastico_opt.solvers.improvement.pairs import TIER_SCALE, PairValues, single_options
+from elastico_opt.solvers.placing import seeded
 
 #: Devices that a job looks at in one step of a chain: all, or so many where there are more.
 FEW, WINDOW = 256, 64
@@ -144,7 +145,7 @@ class ExchangeSearch:
         job[:, exchange.MOVABLE], job[:, exchange.MUST] = p.job_movable[jobs], p.job_must[jobs]
         job[:, exchange.HOME] = job[:, exchange.AT] = -1
         move = np.zeros(n)
-        scale = 1e5 ** (p.job_tier.max(initial=0) - p.job_tier[jobs])
+        scale = TIER_SCALE ** (p.job_tier.max(initial=0) - p.job_tier[jobs])
         for i, j in enumerate(jobs.tolist()):
             home = p.homes[j]
             if home is None:
@@ -158,7 +159,6 @@ class ExchangeSearch:
         device[:, exchange.SORT] = p.device_class[devices]
         device[:, exchange.NODE], device[:, exchange.SAVED] = p.device_node[devices], 0
         window = FEW if len(devices) <= FEW else WINDOW
-        begin = 1 + (seed * 7919 + 12345) % 2147483646  # of the random numbers
         plain = not move.any() and bool((access == 2).all()) and bool(p.job_movable[jobs].all())
         return Slots(
             job=job, device=device, move=move, price=np.zeros(n), access=access,
@@ -166,7 +166,7 @@ class ExchangeSearch:
             queue=np.zeros(n, dtype=np.int64), worth=np.zeros(len(devices)),
             empty=np.zeros((len(p.class_type), len(devices) + 1), dtype=np.int64),
             journal=np.zeros((len(devices), 5), dtype=np.int64),
-            count=np.array([0, 0, 0, begin, 0, 0, 0, plain, window]),
+            count=np.array([0, 0, 0, seeded(seed), 0, 0, 0, plain, window]),
         )  # fmt: skip
 
     def _host_left(self) -> Ints:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats, Ints
 from elastico_opt.solvers.greedy import job_density
-from elastico_opt.solvers.lagrangian.rates import option_costs
-from elastico_opt.solvers.lagrangian.ruin import MOST, Search, compiled
-from elastico_opt.solvers.occupancy import Occupancy, make_tables
-from elastico_opt.solvers.placing import CHOSEN, ENTRY, ON, RANDOM, TASK
+from elastico_opt.solvers.improvement.rates import option_costs
+from elastico_opt.solvers.improvement.ruin import MOST, Search, compiled
+from elastico_opt.solvers.occupancy import Occupancy, make_tables, read_placements
+from elastico_opt.solvers.placing import ENTRY, RANDOM, TASK, seeded
 
 #: Powers of a profile's share of the cluster that its value is divided by, in turns.
 _WEIGHTS = (0.5, 1.0, 0.0)
@@ -45,11 +45,11 @@ class GeneralSearch:
         priced = np.column_stack([tables.worth, -np.maximum(cost, 1e-12)])
         self.occupancy = Occupancy(program, tables._replace(worth=priced))
         self.state, self.tables = self.occupancy.state, self.occupancy.tables
-        self.state.note[RANDOM] = 1 + (seed * 7919 + 12345) % 2147483646
+        self.state.note[RANDOM] = seeded(seed)
         self.search = self._search(share, cost)
         self._load(placements)
         gaps = [j for j in range(program.n_jobs) if j not in placements]
-        self.missing = self._start(np.array(gaps, dtype=np.int64))
+        self._start(np.array(gaps, dtype=np.int64))
         self.start_values = self._totals()
 
     def run(self, moves: int, warm: float, cool: float) -> None:
@@ -71,16 +71,9 @@ class GeneralSearch:
         """Return the best plan found."""
         s, z, p = self.state, self.search, self.p
         n, w = p.n_jobs, len(z.old_device)
-        present = bool(z.count[3])
-        options = s.job[:-1, CHOSEN] if present else z.best[:n]
-        devices = (s.entry[:, ON] if present else z.best[n : n + w]).tolist()
-        nodes = (s.task if present else z.best[n + w :]).tolist()
-        workers, tasks = s.job[:, ENTRY].tolist(), s.job[:, TASK].tolist()
-        return {
-            j: _placement(p, o, nodes, devices, tasks[j], workers[j])
-            for j, o in enumerate(options.tolist())
-            if o >= 0
-        }
+        if z.count[3]:  # the present plan is the best one
+            return self.occupancy.placements()
+        return read_placements(p, s, z.best[:n], z.best[n + w :], z.best[n : n + w])
 
     # ---- set-up ------------------------------------------------------------------------
 
@@ -123,13 +116,13 @@ class GeneralSearch:
                 z.old_device[worker : worker + len(devices)] = devices
                 task, worker = task + 1, worker + len(devices)
 
-    def _start(self, gaps: Ints) -> int:
+    def _start(self, gaps: Ints) -> None:
         p = self.p
         density = self.search.density[gaps, 0]
         bound = p.job_must[gaps] & ~p.job_movable[gaps]
         order = gaps[np.lexsort((-density, p.job_tier[gaps], ~bound, ~p.job_must[gaps]))]
         window = self.occupancy.window
-        return compiled()(self.tables, self.state, self.search, order, window, 0, 0.0, 0.0)
+        compiled()(self.tables, self.state, self.search, order, window, 0, 0.0, 0.0)
 
     def _totals(self) -> list[float]:
         """Return each tier's value of the start plan."""
@@ -139,16 +132,3 @@ class GeneralSearch:
             if p.homes[j] is not None:
                 values[int(p.job_tier[j])] -= p.change_costs(j)[2]
         return values
-
-
-def _placement(
-    p: Program, option: int, nodes: Sequence[int], devices: Sequence[int], task: int, worker: int
-) -> Placement:
-    """Read one job's placement, whose tasks and workers begin at `task` and `worker`."""
-    tasks = []
-    for q in p.groups_of(option):
-        gpus = int(p.group_gpus[q])
-        for _ in range(int(p.group_count[q])):
-            tasks.append((nodes[task], tuple(sorted(devices[worker : worker + gpus]))))
-            task, worker = task + 1, worker + gpus
-    return Placement(option, tuple(tasks))

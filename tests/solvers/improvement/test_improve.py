@@ -14,8 +14,8 @@ from elastico_opt.instances.generate import generate
 from elastico_opt.program import Placement, compile_program
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.greedy import first_fit
-from elastico_opt.solvers.lagrangian.improve import improve, is_pair_form
-from elastico_opt.solvers.lagrangian.worth import better, rank, tier_values
+from elastico_opt.solvers.improvement.search import improve, is_pair_form
+from elastico_opt.solvers.improvement.worth import better, rank, tier_values
 from elastico_opt.verification import evaluate, verify
 
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -21,7 +21,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 _FAR = 1e30
 
 
-class Closing:
+class Balancing:
     """Makes duals consistent without a look at pairs: static columns and lone items cost nothing.
 
     Prices may only be raised for it where that is cheap: a class row by what its choices or lone

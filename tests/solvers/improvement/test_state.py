@@ -10,7 +10,7 @@ from strategies import snapshots
 from elastico_opt import Snapshot
 from elastico_opt.program import Program, compile_program
 from elastico_opt.solvers.greedy import first_fit
-from elastico_opt.solvers.lagrangian.general import GeneralSearch
+from elastico_opt.solvers.improvement.general import GeneralSearch
 from elastico_opt.solvers.occupancy import Occupancy
 from elastico_opt.solvers.placing import (
     BY,

@@ -11,10 +11,10 @@ from elastico_opt.program import Placement, Program
 from elastico_opt.program.arrays import Floats
 from elastico_opt.solvers.base import Limits
 from elastico_opt.solvers.greedy import first_fit
-from elastico_opt.solvers.lagrangian.general import GeneralSearch
-from elastico_opt.solvers.lagrangian.pairs import PairValues, single_options
-from elastico_opt.solvers.lagrangian.swapping import ExchangeSearch
-from elastico_opt.solvers.lagrangian.worth import better, rank
+from elastico_opt.solvers.improvement.general import GeneralSearch
+from elastico_opt.solvers.improvement.pairs import PairValues, single_options
+from elastico_opt.solvers.improvement.swapping import ExchangeSearch
+from elastico_opt.solvers.improvement.worth import better, rank
 
 #: Chains looked at per job at effort 1: where they are all there is, and between ruins; and at
 #: least.
@@ -125,11 +125,12 @@ class _Run:
             self.best, self.rank = dict(placements), rank(self.p, placements)
         if single_options(self.p).any() and self.p.n_devices:
             self.pairs = PairValues.build(self.p, self.before)
-        if is_pair_form(self.p):
+        chains_suffice = is_pair_form(self.p)
+        if chains_suffice:
             if placements is None:
                 self._offer(first_fit(self.p, once=True))
             self._chains(self._per_job(alone=True))
-        if not is_pair_form(self.p) or self._lacking():
+        if not chains_suffice or self._lacking():
             if placements is None:
                 self._offer(first_fit(self.p))
             for number in range(_ROUNDS):

@@ -35,22 +35,12 @@ def tier_values(program: Program, placements: Mapping[int, Placement]) -> list[f
             value -= p.loss(o, worst[j])
         if p.homes[j] is not None:
             switch, move, _ = p.change_costs(j)
-            value -= (switch if p.switches(o) else 0.0) + (0.0 if stays(p, j, placement) else move)
+            value -= (switch if p.switches(o) else 0.0) + (0.0 if p.stays(j, placement) else move)
         values[int(p.job_tier[j])].append(value)
     for j, home in enumerate(p.homes):
         if home is not None and j not in placements:
             values[int(p.job_tier[j])].append(-p.change_costs(j)[2])
     return [math.fsum(tier) for tier in values]
-
-
-def stays(program: Program, job: int, placement: Placement) -> bool:
-    """Whether a placement is exactly where the job is now."""
-    home = program.homes[job]
-    if home is None:
-        return True
-    devices = tuple(sorted(g for _, gpus in placement.tasks for g in gpus))
-    nodes = tuple(sorted(n for n, gpus in placement.tasks if not gpus))
-    return home.intact and devices == home.devices and nodes == home.cpu_nodes
 
 
 def rank(program: Program, placements: Mapping[int, Placement]) -> tuple[float, ...]:
