@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from elastico_opt.assemble import assemble
@@ -167,17 +168,32 @@ def _check_options(
 ) -> dict[str, Any]:  # fmt: skip
     if formulation not in FORMULATIONS:
         raise InputError(f"formulation '{formulation}' is unknown: use {_listed(FORMULATIONS)}")
-    if time_limit is not None and not (time_limit >= 0 and math.isfinite(time_limit)):
-        raise InputError(f"time_limit is a number of seconds of at least 0, got {time_limit}")
-    if gap is not None and not (gap >= 0 and math.isfinite(gap)):
-        raise InputError(f"gap is a fraction of at least 0 (0.01 is one percent), got {gap}")
-    if not 1 <= threads <= MOST_THREADS:
-        raise InputError(f"threads is a number from 1 to {MOST_THREADS}, got {threads}")
-    if not 0 <= seed < 2**31:
-        raise InputError(f"seed is a whole number from 0 to 2^31 − 1, got {seed}")
+    check_limits(time_limit, gap, seed, threads)
     return {
         "solver": solver, "formulation": formulation, "time_limit": time_limit, "gap": gap,
     }  # fmt: skip
+
+
+def check_limits(time_limit: object, gap: object, seed: object, threads: object) -> None:
+    """Refuse limits that no solver could keep.
+
+    Raises
+    ------
+    InputError
+        Naming the limit.
+    """
+    if time_limit is not None and not _from_zero(time_limit):
+        raise InputError(f"time_limit is a number of seconds of at least 0, got {time_limit}")
+    if gap is not None and not _from_zero(gap):
+        raise InputError(f"gap is a fraction of at least 0 (0.01 is one percent), got {gap}")
+    if not isinstance(threads, Integral) or not 1 <= int(threads) <= MOST_THREADS:
+        raise InputError(f"threads is a number from 1 to {MOST_THREADS}, got {threads}")
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < 2**31:
+        raise InputError(f"seed is a whole number from 0 to 2^31 − 1, got {seed}")
+
+
+def _from_zero(value: object) -> bool:
+    return isinstance(value, Real) and 0 <= float(value) < math.inf
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -332,4 +348,4 @@ def _small(program: Program) -> bool:
     return Places(program).nonzeros() <= SECOND_TRY
 
 
-__all__ = ["AUTO", "FORMULATIONS", "choose", "solve"]
+__all__ = ["AUTO", "FORMULATIONS", "check_limits", "choose", "solve"]

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from elastico_opt.api import check_limits
 from elastico_opt.assemble import assemble
 from elastico_opt.certify import Certificate, certify
 from elastico_opt.collector import paused_collector
@@ -120,7 +121,11 @@ class Scheduler:
         from elastico_opt.program.compile import Compiler
         from elastico_opt.solvers.registry import get_solver
 
-        _refuse_wrong_kinds(policy, time_limit, seed, threads)
+        if policy is not None and not hasattr(policy, "migration_cost"):
+            raise InputError(f"policy is a Policy, got {type(policy).__name__}")
+        check_limits(time_limit, None, seed, threads)
+        if time_limit == 0:
+            raise InputError("time_limit is a number of seconds above 0, got 0")
         self.policy, self.time_limit, self.adopt = policy, time_limit, adopt
         self.seed, self.threads = seed, threads
         self._options = options
@@ -204,19 +209,6 @@ class Scheduler:
             jobs.append(job)
         self._adopted = found
         return tuple(jobs)
-
-
-def _refuse_wrong_kinds(policy: object, time_limit: object, seed: object, threads: object) -> None:
-    """Refuse what would only fail in the middle of a step."""
-    if policy is not None and not hasattr(policy, "migration_cost"):
-        raise InputError(f"policy is a Policy, got {type(policy).__name__}")
-    limited = isinstance(time_limit, (int, float)) and 0 < time_limit < math.inf
-    if time_limit is not None and not limited:
-        raise InputError(f"time_limit is a number of seconds above 0, got {time_limit!r}")
-    if not isinstance(seed, int) or not 0 <= seed < 2**31:
-        raise InputError(f"seed is a whole number from 0 to 2^31 − 1, got {seed!r}")
-    if not isinstance(threads, int) or threads < 1:
-        raise InputError(f"threads is a number of at least 1, got {threads!r}")
 
 
 def _running(job: Job, held: Assignment) -> Job:
